@@ -1,0 +1,42 @@
+# Every target sets up .venv by itself on a machine with python3 (venv) and make, and reuses it afterwards.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+BENCH_READY := .venv/.bench-ready
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
+
+.PHONY: venv demo test test-all lint bench rates clean
+
+venv: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test,plot,progress]"
+	touch $@
+
+$(BENCH_READY): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[torch]"
+	touch $@
+
+demo: $(READY)
+	$(BIN)/python examples/quickstart.py
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint
+	$(PYTEST) -m "not slow"
+
+test-all: lint
+	$(PYTEST)
+
+bench: $(BENCH_READY)
+	$(BIN)/python benchmarks/speed.py
+
+rates: $(READY)
+	$(BIN)/python benchmarks/rates.py
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache
