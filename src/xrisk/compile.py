@@ -1,15 +1,20 @@
 """The ``kernel`` decorator, its cache on disk, and the private copies that foreign specs get."""
 
 import functools
+import glob
 import hashlib
+import os
+import pickle
 import types as python_types
 import typing
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numba
 from numba import njit
-from numba.core.caching import IndexDataCacheFile
+from numba.core import serialize
 from numba.core.registry import CPUDispatcher
 
 # a loop of products whose sum may be reordered, which is what lets it use vector registers; infinities and NaN
@@ -20,16 +25,53 @@ dot_loop = njit(error_model="numpy", fastmath={"reassoc", "contract"})
 def kernel(function: Callable) -> Any:
     """Compile ``function`` on first use and keep the machine code on disk.
 
-    Numba notices edits to the file of a kernel, not to the files of what it calls. The stamp of our cache is
-    therefore a digest of all sources of the package: after an upgrade or an edit nothing stale is run.
+    Numba notices edits to the file of a kernel, not to the files of what it calls. Our cache is stamped with a
+    digest of all sources of the package as well: after an upgrade or an edit nothing stale is run.
     """
-    compiled = njit(cache=True, error_model="numpy")(function)
+    try:
+        compiled = njit(cache=True, error_model="numpy")(function)
+    except RuntimeError:  # no file to keep the code beside: typed at a prompt, or a disk that cannot be written
+        return njit(error_model="numpy")(function)
     if isinstance(compiled, CPUDispatcher):  # with NUMBA_DISABLE_JIT it is the plain function
-        cache = compiled._cache
-        cache._cache_file = IndexDataCacheFile(
-            cache_path=cache._cache_path, filename_base=cache._impl.filename_base, source_stamp=source_digest()
-        )
+        compiled._cache._cache_file = MachineCode(compiled._cache)
     return compiled
+
+
+class MachineCode:
+    """Files of machine code, one per kernel and signature, in the folder Numba chose.
+
+    Stands in for Numba's own index, in which two processes that compile at once can exchange their entries:
+    the name of a file here says what is in it.
+    """
+
+    def __init__(self, cache: Any) -> None:
+        stamp = repr((source_digest(), cache._impl.locator.get_source_stamp(), numba.__version__))
+        self._folder = Path(cache._cache_path)
+        self._base = cache._impl.filename_base
+        self._stamp = hashlib.sha256(stamp.encode()).hexdigest()[:16]
+
+    def save(self, key: Any, data: Any) -> None:
+        path = self._path(key)
+        scratch = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
+        scratch.write_bytes(serialize.dumps(data))
+        os.replace(scratch, path)
+        for stale in self._folder.glob(f"{glob.escape(self._base)}.*.nbc"):
+            if not stale.name.startswith(f"{self._base}.{self._stamp}."):
+                stale.unlink(missing_ok=True)
+
+    def load(self, key: Any) -> Any:
+        try:
+            return pickle.loads(self._path(key).read_bytes())
+        except OSError:
+            return None
+
+    def flush(self) -> None:
+        for path in self._folder.glob(f"{glob.escape(self._base)}.*.nbc"):
+            path.unlink(missing_ok=True)
+
+    def _path(self, key: Any) -> Path:
+        digest = hashlib.sha256(repr(key).encode()).hexdigest()[:24]
+        return self._folder / f"{self._base}.{self._stamp}.{digest}.nbc"
 
 
 @functools.cache

@@ -1,0 +1,266 @@
+"""Problems by name: what people want to minimise, from arrays."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xrisk.functions import (
+    Absolute,
+    Box,
+    ChiSquareRiskA,
+    ChiSquareRiskB,
+    CVaRRisk,
+    ElasticNet,
+    ExponentialLoss,
+    HardNonsmooth,
+    HardSmooth,
+    HingeLoss,
+    Huber,
+    KLRisk,
+    L1,
+    L2,
+    Logistic,
+    MaxRisk,
+    Multinomial,
+    NoPenalty,
+    Pinball,
+    Restricted,
+    SmoothedHinge,
+    Squared,
+    SquaredHinge,
+    Unpenalised,
+    loss_is_classification,
+)
+from xrisk.inner import (
+    Equal,
+    Groups,
+    Indexed,
+    InOrder,
+    LinearModel,
+    NoisyCoordinates,
+    SoftmaxModel,
+    Weighted,
+    WithIntercept,
+    as_rows,
+)
+from xrisk.inner.rows import frozen, row_count
+from xrisk.problem import Problem
+
+LOSSES: dict[str, Any] = {
+    "logistic": Logistic(),
+    "squared": Squared(),
+    "hinge": HingeLoss(),
+    "squared_hinge": SquaredHinge(),
+    "smoothed_hinge": SmoothedHinge(),
+    "huber": Huber(),
+    "absolute": Absolute(),
+    "pinball": Pinball(),
+    "exponential": ExponentialLoss(),
+    "multinomial": Multinomial(),
+}
+
+
+def group_dro(
+    X: Any,
+    y: Any,
+    groups: Any,
+    *,
+    divergence: Any = "cvar",
+    alpha: float = 0.1,
+    lam: float = 1.0,
+    loss: Any = "logistic",
+    l1: float = 0.0,
+    l2: float = 0.0,
+    fit_intercept: bool = False,
+    sample_weight: Any = None,
+) -> Problem:
+    """A linear model of least worst-group loss: ρ(R₁(w), …, Rₙ(w)) + l1‖w‖₁ + (l2/2)‖w‖².
+
+    Parameters
+    ----------
+    X : array or sparse matrix (rows, d)
+        Float32, float64 and memory maps in C order are not copied.
+    y : array (rows,)
+        −1 and 1 for classification losses, classes 0, …, K−1 for ``"multinomial"``, numbers for regression losses.
+    groups : array (rows,) or boolean array (rows, groups)
+        A label for each row, or a column of membership for each group; groups may overlap.
+    divergence : {"cvar", "chi2", "chi2-b", "kl", "max"} or risk spec
+        The risk ρ over the groups' mean losses: the mean of the worst fraction ``alpha`` of them, penalised χ²
+        (φ = ½(t−1)²; "chi2-b": φ = (t−1)²) or KL divergence of strength ``lam``, or their maximum.
+    loss : str or loss spec
+        A word of `xrisk.applications.LOSSES`, or the spec itself.
+    l1, l2 : float
+        Strengths of the penalty.
+    fit_intercept : bool
+        Whether the scores get an intercept, which is not penalised; it stands last in w (last of each class).
+    sample_weight : array (rows,), optional
+        Weights of the rows within their groups.
+
+    Returns
+    -------
+    Problem
+
+    Examples
+    --------
+    >>> import numpy as np, xrisk
+    >>> X = np.array([[1.0, 0.0], [-1.0, 0.5], [1.0, 1.0], [-1.0, 2.0]])
+    >>> problem = xrisk.group_dro(X, [1, -1, 1, -1], ["a", "a", "b", "b"], divergence="max", l2=0.1)
+    >>> round(problem.value(np.zeros(2)), 6)
+    0.693147
+    """
+    rows = as_rows(X)
+    spec = _by_name("loss", loss, LOSSES)
+    risks = {
+        "cvar": CVaRRisk(float(alpha)),
+        "chi2": ChiSquareRiskA(float(lam)),
+        "chi2-b": ChiSquareRiskB(float(lam)),
+        "kl": KLRisk(float(lam)),
+        "max": MaxRisk(),
+    }
+    risk = _by_name("divergence", divergence, risks)
+    n = row_count(rows)
+    offsets, index = group_index(groups, n)
+    weight = _weights(sample_weight, offsets, index, n)
+    model_rows: Any = WithIntercept(rows) if fit_intercept else rows
+    model = _model(model_rows, y, spec, n)
+    problem = Problem(Groups(model, offsets, index, weight), risk, _penalty(l1, l2, fit_intercept, spec))
+    problem.check()
+    return problem
+
+
+def group_index(groups: Any, n: int) -> tuple[np.ndarray, InOrder | Indexed]:
+    """Offsets and positions of groups given as labels (n,) or as boolean membership (n, groups)."""
+    groups = np.asarray(groups)
+    if groups.ndim == 2 and groups.dtype == bool:
+        return _membership(groups, n)
+    if groups.shape != (n,):
+        raise ValueError(
+            f"groups must have one label for each of the {n} rows of X, or be a boolean matrix, got shape {groups.shape}"
+        )
+    if groups.dtype.kind == "f" and np.isnan(groups).any():
+        raise ValueError("groups must not hold NaN: give the rows without a group a label of their own")
+    codes = np.unique(groups, return_inverse=True)[1]
+    offsets = frozen(np.concatenate(([0], np.cumsum(np.bincount(codes)))))
+    if (np.diff(codes) >= 0).all():
+        return offsets, InOrder()
+    return offsets, Indexed(frozen(np.argsort(codes, kind="stable")))
+
+
+def _membership(member: np.ndarray, n: int) -> tuple[np.ndarray, Indexed]:
+    if member.shape[0] != n:
+        raise ValueError(f"groups must have one row for each of the {n} rows of X, got shape {member.shape}")
+    if not member.any(axis=1).all():
+        raise ValueError(f"every row must belong to a group, row {int(np.argmin(member.any(axis=1)))} belongs to none")
+    sizes = member.sum(axis=0)
+    if (sizes == 0).any():
+        raise ValueError(f"every group must hold at least one row, group {int(np.argmin(sizes))} is empty")
+    offsets = np.concatenate(([0], np.cumsum(sizes)))
+    return frozen(offsets.astype(np.int64)), Indexed(frozen(np.nonzero(member.T)[1]))
+
+
+def _weights(sample_weight: Any, offsets: np.ndarray, index: InOrder | Indexed, n: int) -> Equal | Weighted:
+    if sample_weight is None:
+        return Equal()
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (n,) or not (np.isfinite(weights) & (weights >= 0)).all():
+        raise ValueError(f"sample_weight must be finite and non-negative, one for each of the {n} rows of X")
+    weights = weights if isinstance(index, InOrder) else weights[index.rows]
+    largest = weights.max(initial=0.0)
+    weights = weights / (largest if largest > 0 else 1.0)  # sums of huge weights would overflow
+    totals = np.add.reduceat(weights, offsets[:-1])
+    if (totals == 0).any():
+        raise ValueError(f"sample_weight must be positive somewhere in every group, not in group {int(np.argmin(totals))}")
+    sizes = np.diff(offsets)
+    return Weighted(frozen(weights * np.repeat(sizes / totals, sizes)))
+
+
+def _model(rows: Any, y: Any, loss: Any, n: int) -> LinearModel | SoftmaxModel:
+    y = np.asarray(y)
+    if y.shape != (n,):
+        raise ValueError(f"y must have one entry for each of the {n} rows of X, got shape {y.shape}")
+    if y.dtype.kind not in "fiub":
+        raise ValueError(f"y must hold numbers, got dtype {y.dtype}")
+    if not np.isfinite(y).all():
+        raise ValueError("y must be finite, it holds NaN or infinity")
+    if isinstance(loss, Multinomial):
+        classes = np.unique(y)
+        if not np.array_equal(classes, np.arange(classes.size)) or classes.size < 2:
+            raise ValueError(f"y must hold the classes 0, …, K−1, at least two, got {classes[:5]}")
+        return SoftmaxModel(rows, frozen(y.astype(np.int64)), int(classes.size), loss)
+    if loss_is_classification(loss) and not np.isin(y, (-1, 1)).all():
+        raise ValueError(f"y must hold −1 and 1 for a classification loss, got {np.unique(y)[:5]}")
+    return LinearModel(rows, frozen(y.astype(np.float64)), loss)
+
+
+def _penalty(l1: float, l2: float, fit_intercept: bool, loss: Any) -> Any:
+    for name, strength in (("l1", l1), ("l2", l2)):
+        if not 0.0 <= strength < np.inf:
+            raise ValueError(f"{name} must not be negative, got {strength}")
+    penalty: Any = NoPenalty()
+    if l1 > 0 and l2 > 0:
+        penalty = ElasticNet(float(l1), float(l2))
+    elif l1 > 0:
+        penalty = L1(float(l1))
+    elif l2 > 0:
+        penalty = L2(float(l2))
+    if not fit_intercept or isinstance(penalty, NoPenalty):
+        return penalty
+    if isinstance(loss, Multinomial):
+        raise ValueError("fit_intercept must be False for the multinomial loss: append a column of ones to X instead")
+    return Unpenalised(penalty, 1)
+
+
+def _by_name(argument: str, choice: Any, table: dict[str, Any]) -> Any:
+    if not isinstance(choice, str):
+        return choice
+    if choice not in table:
+        raise ValueError(f"{argument} must be one of {', '.join(table)} or a spec, got {choice!r}")
+    return table[choice]
+
+
+class HardInstance(NamedTuple):
+    """A problem of the lower bounds with its optimum in closed form."""
+
+    problem: Problem
+    w: np.ndarray
+    value: float
+
+
+def hard_smooth(n: int = 8, *, eps: float = 0.01, sigma: float = 1.0) -> HardInstance:
+    """Smooth f, strongly convex r: no method needs fewer than nσ²/(72 S ε) iterations (ALEXR, theorem 10).
+
+    ν = 3√(2ε), X = [−1, 1]ⁿ, r = ‖x‖²/(4n), optimum xᵢ = −2ν/3 of value −ν²/3.
+
+    Examples
+    --------
+    >>> from xrisk.applications import hard_smooth
+    >>> instance = hard_smooth(4, eps=0.005)
+    >>> abs(instance.problem.value(instance.w) - instance.value) < 1e-15
+    True
+    """
+    if not 0.0 < eps < 1.0 / 18.0:
+        raise ValueError(f"eps must lie between 0 and 1/18, got {eps}")
+    nu = 3.0 * np.sqrt(2.0 * eps)
+    penalty = Restricted(L2(1.0 / (2.0 * n)), Box(-1.0, 1.0))
+    problem = Problem(NoisyCoordinates(n, float(nu), float(sigma)), HardSmooth(float(nu)), penalty)
+    problem.check()
+    return HardInstance(problem, np.full(n, -2.0 * nu / 3.0), -(nu**2) / 3.0)
+
+
+def hard_nonsmooth(
+    n: int = 8, *, eps: float = 0.01, sigma: float = 1.0, lipschitz: float = 1.0, curvature: float = 0.0
+) -> HardInstance:
+    """f with a kink: no method needs fewer than n C² σ²/(64 S ε²) iterations (ALEXR, theorem 10).
+
+    β = C, ν = 4ε/C, X = [−2ν, 2ν]ⁿ, r = (curvature/(2n))‖x‖².
+    """
+    if not 0.0 < eps < np.inf:
+        raise ValueError(f"eps must be positive, got {eps}")
+    beta, nu = float(lipschitz), 4.0 * eps / lipschitz
+    x = -beta / curvature if curvature > beta / nu else -nu
+    value = beta * max(x, -nu) + curvature * x * x / 2.0
+    box = Box(-2.0 * nu, 2.0 * nu)
+    penalty = Restricted(L2(curvature / n), box) if curvature > 0 else box
+    problem = Problem(NoisyCoordinates(n, nu, float(sigma)), HardNonsmooth(beta, nu), penalty)
+    problem.check()
+    return HardInstance(problem, np.full(n, x), value)

@@ -1,0 +1,57 @@
+"""Inner functions: where samples come from."""
+
+from xrisk.inner.callables import Callables
+from xrisk.inner.groups import Equal, Groups, Indexed, InOrder, Weighted
+from xrisk.inner.models import LinearModel, SoftmaxModel
+from xrisk.inner.noisy import NoisyCoordinates
+from xrisk.inner.oracle import (
+    Oracles,
+    batch_value,
+    batch_values,
+    batch_vjp,
+    draw,
+    exact_values,
+    exact_vjp,
+    inner_count,
+    inner_dim,
+    inner_is_affine,
+    inner_lipschitz,
+    inner_size,
+    inner_smoothness,
+    shares_batch,
+)
+from xrisk.inner.rows import CSR, Dense, WithIntercept, add_row, as_rows, row_dot
+from xrisk.inner.shifted import Shifted
+
+__all__ = [
+    "CSR",
+    "Callables",
+    "Dense",
+    "Equal",
+    "Groups",
+    "InOrder",
+    "Indexed",
+    "LinearModel",
+    "NoisyCoordinates",
+    "Oracles",
+    "Shifted",
+    "SoftmaxModel",
+    "Weighted",
+    "WithIntercept",
+    "add_row",
+    "as_rows",
+    "batch_value",
+    "batch_values",
+    "batch_vjp",
+    "draw",
+    "exact_values",
+    "exact_vjp",
+    "inner_count",
+    "inner_dim",
+    "inner_is_affine",
+    "inner_lipschitz",
+    "inner_size",
+    "inner_smoothness",
+    "row_dot",
+    "shares_batch",
+]

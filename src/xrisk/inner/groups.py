@@ -1,0 +1,234 @@
+"""Mean losses of groups of rows: gᵢ(w) = Σₖ aₖ ℓₖ(w) / Σₖ aₖ over the rows k of group i."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xrisk.compile import kernel, specialise
+from xrisk.generic import generic
+from xrisk.inner.models import (
+    LinearModel,
+    add_sample_grad,
+    model_is_affine,
+    model_rows,
+    model_size,
+    sample_lipschitz,
+    sample_loss,
+    sample_losses,
+    sample_smoothness,
+)
+from xrisk.inner.oracle import (
+    batch_value,
+    batch_values,
+    batch_vjp,
+    draw,
+    exact_values,
+    exact_vjp,
+    inner_count,
+    inner_dim,
+    inner_is_affine,
+    inner_lipschitz,
+    inner_size,
+    inner_smoothness,
+)
+
+
+@generic
+def row_at(index, p):
+    """Row at position p, positions counted group after group."""
+
+
+@generic
+def weight_at(weight, p):
+    """Weight of position p; weights average to one in every group."""
+
+
+class InOrder(NamedTuple):
+    """The rows of a group stand together, groups one after another."""
+
+
+class Indexed(NamedTuple):
+    """The rows of a group are listed, so a row may stand in several groups and X is left as it is."""
+
+    rows: np.ndarray = np.zeros(0, dtype=np.int64)
+
+
+class Equal(NamedTuple):
+    """Every row weighs one."""
+
+
+class Weighted(NamedTuple):
+    """Weights by position."""
+
+    weights: np.ndarray = np.zeros(0)
+
+
+class Groups(NamedTuple):
+    """Mean loss of a model in each group; block i holds the ``dim`` groups from i·dim on."""
+
+    model: Any = LinearModel()
+    offsets: np.ndarray = np.zeros(1, dtype=np.int64)  # (groups + 1,): group i is positions offsets[i]:offsets[i+1]
+    index: Any = InOrder()
+    weight: Any = Equal()
+    dim: int = 1
+
+    def check(self) -> None:
+        """Refuse groups without rows, positions outside the data, and weights that are not weights."""
+        sizes = np.diff(self.offsets)
+        if sizes.size == 0 or self.offsets[0] != 0:
+            raise ValueError(f"offsets must start at 0 and end one group later or more, got {self.offsets}")
+        if (sizes <= 0).any():
+            raise ValueError(f"every group must hold at least one row, group {int(np.argmax(sizes <= 0))} is empty")
+        if self.dim < 1 or sizes.size % self.dim:
+            raise ValueError(f"dim must divide the number of groups, {sizes.size}, got {self.dim}")
+        positions, rows = int(self.offsets[-1]), model_rows(self.model)
+        listed = getattr(self.index, "rows", None)
+        if listed is None and positions != rows:
+            raise ValueError(f"offsets must end at the number of rows, {rows}, got {positions}")
+        if listed is not None and (listed.size != positions or listed.min() < 0 or listed.max() >= rows):
+            raise ValueError(f"index must list {positions} rows between 0 and {rows - 1}")
+        if self.model.target.shape != (rows,):
+            raise ValueError(f"y must have one entry for each of the {rows} rows of X, got shape {self.model.target.shape}")
+        weights = getattr(self.weight, "weights", np.ones(positions))
+        if weights.shape != (positions,) or not (np.isfinite(weights) & (weights >= 0)).all():
+            raise ValueError("weights must be finite and non-negative, one for each position")
+
+
+@row_at.of(InOrder)
+def _(index, p):
+    return p
+
+
+@row_at.of(Indexed)
+def _(index, p):
+    return index.rows[p]
+
+
+@weight_at.of(Equal)
+def _(weight, p):
+    return 1.0
+
+
+@weight_at.of(Weighted)
+def _(weight, p):
+    return weight.weights[p]
+
+
+@inner_count.of(Groups)
+def _(g):
+    return (g.offsets.size - 1) // g.dim
+
+
+@inner_dim.of(Groups)
+def _(g):
+    return g.dim
+
+
+@inner_size.of(Groups)
+def _(g):
+    return model_size(g.model)
+
+
+@inner_is_affine.of(Groups)
+def _(g):
+    return model_is_affine(g.model)
+
+
+@draw.of(Groups)
+def _(g, i, rng, scratch):
+    size = scratch.size // g.dim
+    for j in range(g.dim):
+        low, high = g.offsets[i * g.dim + j], g.offsets[i * g.dim + j + 1]
+        for b in range(j * size, (j + 1) * size):
+            scratch[b] = rng.integers(low, high)
+    return scratch
+
+
+@batch_value.of(Groups)
+def _(g, i, w, batch, out):
+    size = batch.size // g.dim
+    for j in range(g.dim):
+        total = 0.0
+        for p in batch[j * size : (j + 1) * size]:
+            total += weight_at(g.weight, p) * sample_loss(g.model, row_at(g.index, p), w)
+        out[j] = total / size
+
+
+@batch_values.of(Groups)
+def _(g, i, w, w_prev, batch, out, out_prev):
+    size = batch.size // g.dim
+    for j in range(g.dim):
+        total, total_prev = 0.0, 0.0
+        for p in batch[j * size : (j + 1) * size]:
+            value, value_prev = sample_losses(g.model, row_at(g.index, p), w, w_prev)
+            total += weight_at(g.weight, p) * value
+            total_prev += weight_at(g.weight, p) * value_prev
+        out[j], out_prev[j] = total / size, total_prev / size
+
+
+@batch_vjp.of(Groups)
+def _(g, i, w, batch, y, scale, grad):
+    size = batch.size // g.dim
+    for j in range(g.dim):
+        if y[j] != 0.0:  # a group of no weight has no gradient to add
+            for p in batch[j * size : (j + 1) * size]:
+                part = scale * y[j] * weight_at(g.weight, p) / size
+                add_sample_grad(g.model, row_at(g.index, p), w, part, grad)
+
+
+@exact_values.of(Groups)
+def _(g, w, out):
+    specialise(group_means, g)(g, w, out)
+
+
+@exact_vjp.of(Groups)
+def _(g, w, y, grad):
+    specialise(group_vjp, g)(g, w, y, grad)
+
+
+@kernel
+def group_means(g, w, out):
+    for i in range(g.offsets.size - 1):
+        low, high = g.offsets[i], g.offsets[i + 1]
+        total, lost = 0.0, 0.0  # compensated: certificates count on the last digits of a million terms
+        for p in range(low, high):
+            term = weight_at(g.weight, p) * sample_loss(g.model, row_at(g.index, p), w) - lost
+            raised = total + term
+            lost = (raised - total) - term
+            total = raised
+        out[i // g.dim, i % g.dim] = total / (high - low)
+
+
+@kernel
+def group_vjp(g, w, y, grad):
+    for i in range(g.offsets.size - 1):
+        low, high = g.offsets[i], g.offsets[i + 1]
+        part = y[i // g.dim, i % g.dim] / (high - low)
+        if part != 0.0:
+            for p in range(low, high):
+                add_sample_grad(g.model, row_at(g.index, p), w, part * weight_at(g.weight, p), grad)
+
+
+@inner_lipschitz.of(Groups)
+def _(g):
+    return specialise(largest_mean, g)(g, np.array([0.0, 0.0]))[0]
+
+
+@inner_smoothness.of(Groups)
+def _(g):
+    return specialise(largest_mean, g)(g, np.array([0.0, 0.0]))[1]
+
+
+@kernel
+def largest_mean(g, largest):
+    """Largest group mean of the samples' Lipschitz and smoothness constants."""
+    for i in range(g.offsets.size - 1):
+        low, high = g.offsets[i], g.offsets[i + 1]
+        slope, curve = 0.0, 0.0
+        for p in range(low, high):
+            k = row_at(g.index, p)
+            slope += weight_at(g.weight, p) * sample_lipschitz(g.model, k)
+            curve += weight_at(g.weight, p) * sample_smoothness(g.model, k)
+        largest[0] = max(largest[0], slope / (high - low))
+        largest[1] = max(largest[1], curve / (high - low))
+    return largest

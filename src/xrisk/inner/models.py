@@ -1,0 +1,168 @@
+"""One sample at a time: the loss of a linear model on row k, and its gradient."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xrisk.functions.loss import (
+    Logistic,
+    Multinomial,
+    loss_is_affine,
+    loss_lipschitz,
+    loss_slope,
+    loss_smoothness,
+    loss_value,
+    scores_lipschitz,
+    scores_slope,
+    scores_smoothness,
+    scores_value,
+)
+from xrisk.generic import generic
+from xrisk.inner.rows import Dense, add_row, row_count, row_dot, row_dots, row_norm, row_size
+
+
+@generic
+def model_size(model):
+    """Number of parameters."""
+
+
+@generic
+def sample_loss(model, k, w):
+    """Loss on row k."""
+
+
+@generic
+def sample_losses(model, k, w, w_prev):
+    """Loss on row k at two points."""
+
+
+@generic
+def add_sample_grad(model, k, w, scale, grad):
+    """Add scale·(gradient of the loss on row k) to ``grad``."""
+
+
+@generic
+def model_is_affine(model):
+    """Whether the loss is affine in the parameters."""
+
+
+@generic
+def sample_lipschitz(model, k):
+    """A bound on the norm of that gradient."""
+
+
+@generic
+def sample_smoothness(model, k):
+    """A bound on its Lipschitz constant."""
+
+
+class LinearModel(NamedTuple):
+    """ℓ(⟨x_k, w⟩, y_k): one score per row."""
+
+    rows: Any = Dense()
+    target: np.ndarray = np.zeros(0)  # (rows,)
+    loss: Any = Logistic()
+
+
+class SoftmaxModel(NamedTuple):
+    """ℓ(W x_k, y_k): a score per class; w holds the rows of W one after another."""
+
+    rows: Any = Dense()
+    target: np.ndarray = np.zeros(0, dtype=np.int64)  # (rows,), classes 0, …, K−1
+    n_classes: int = 2
+    loss: Any = Multinomial()
+
+
+@model_size.of(LinearModel)
+def _(model):
+    return row_size(model.rows)
+
+
+@sample_loss.of(LinearModel)
+def _(model, k, w):
+    return loss_value(model.loss, row_dot(model.rows, k, w), model.target[k])
+
+
+@sample_losses.of(LinearModel)
+def _(model, k, w, w_prev):
+    z, z_prev = row_dots(model.rows, k, w, w_prev)
+    y = model.target[k]
+    return loss_value(model.loss, z, y), loss_value(model.loss, z_prev, y)
+
+
+@add_sample_grad.of(LinearModel)
+def _(model, k, w, scale, grad):
+    slope = loss_slope(model.loss, row_dot(model.rows, k, w), model.target[k])
+    add_row(model.rows, k, scale * slope, grad)
+
+
+@model_is_affine.of(LinearModel)
+def _(model):
+    return loss_is_affine(model.loss)
+
+
+@sample_lipschitz.of(LinearModel)
+def _(model, k):
+    return loss_lipschitz(model.loss) * row_norm(model.rows, k)
+
+
+@sample_smoothness.of(LinearModel)
+def _(model, k):
+    return loss_smoothness(model.loss) * row_norm(model.rows, k) ** 2
+
+
+@model_size.of(SoftmaxModel)
+def _(model):
+    return row_size(model.rows) * model.n_classes
+
+
+@sample_loss.of(SoftmaxModel)
+def _(model, k, w):
+    d = row_size(model.rows)
+    z = np.empty(model.n_classes)
+    for c in range(z.size):
+        z[c] = row_dot(model.rows, k, w[c * d : (c + 1) * d])
+    return scores_value(model.loss, z, model.target[k])
+
+
+@sample_losses.of(SoftmaxModel)
+def _(model, k, w, w_prev):
+    return sample_loss(model, k, w), sample_loss(model, k, w_prev)
+
+
+@add_sample_grad.of(SoftmaxModel)
+def _(model, k, w, scale, grad):
+    d = row_size(model.rows)
+    z = np.empty(model.n_classes)
+    slope = np.empty(model.n_classes)
+    for c in range(z.size):
+        z[c] = row_dot(model.rows, k, w[c * d : (c + 1) * d])
+    scores_slope(model.loss, z, model.target[k], slope)
+    for c in range(z.size):
+        add_row(model.rows, k, scale * slope[c], grad[c * d : (c + 1) * d])
+
+
+@model_is_affine.of(SoftmaxModel)
+def _(model):
+    return False
+
+
+@sample_lipschitz.of(SoftmaxModel)
+def _(model, k):
+    return scores_lipschitz(model.loss) * row_norm(model.rows, k)
+
+
+@sample_smoothness.of(SoftmaxModel)
+def _(model, k):
+    return scores_smoothness(model.loss) * row_norm(model.rows, k) ** 2
+
+
+@generic
+def model_rows(model):
+    """Number of rows."""
+
+
+@model_rows.of(LinearModel)
+@model_rows.of(SoftmaxModel)
+def _(model):
+    return row_count(model.rows)

@@ -1,0 +1,101 @@
+"""Coordinates seen through two-point noise: the inner functions of the lower-bound instances."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from xrisk.inner.oracle import (
+    batch_value,
+    batch_vjp,
+    draw,
+    exact_values,
+    exact_vjp,
+    inner_count,
+    inner_dim,
+    inner_is_affine,
+    inner_lipschitz,
+    inner_size,
+    inner_smoothness,
+    shares_batch,
+)
+
+
+class NoisyCoordinates(NamedTuple):
+    """gᵢ(x; ζ) = xᵢ + ζ with ζ = −ν with probability 1−p and ν(1−p)/p with probability p = ν²/σ² [1]_.
+
+    E ζ = 0 and Var ζ = σ² − ν². One batch of noise serves all blocks of an iteration, as in the lower bound.
+
+    References
+    ----------
+    .. [1] Wang and Yang, ALEXR, section 8 and appendix E.
+    """
+
+    n: int = 8
+    nu: float = 0.1
+    sigma: float = 1.0
+
+    def check(self) -> None:
+        """Refuse a ν that is no probability's."""
+        if self.n < 1:
+            raise ValueError(f"n must be at least 1, got {self.n}")
+        if not 0.0 < self.nu < self.sigma < np.inf:
+            raise ValueError(f"nu must lie between 0 and sigma, {self.sigma}, got {self.nu}")
+
+
+@inner_count.of(NoisyCoordinates)
+@inner_size.of(NoisyCoordinates)
+def _(g):
+    return g.n
+
+
+@inner_dim.of(NoisyCoordinates)
+def _(g):
+    return 1
+
+
+@inner_is_affine.of(NoisyCoordinates)
+@shares_batch.of(NoisyCoordinates)
+def _(g):
+    return True
+
+
+@draw.of(NoisyCoordinates)
+def _(g, i, rng, scratch):
+    rare = (g.nu / g.sigma) ** 2
+    for b in range(scratch.size):
+        scratch[b] = 1 if rng.random() < rare else 0
+    return scratch
+
+
+@batch_value.of(NoisyCoordinates)
+def _(g, i, w, batch, out):
+    rare = (g.nu / g.sigma) ** 2
+    total = 0.0
+    for happened in batch:
+        total += g.nu * (1.0 - rare) / rare if happened else -g.nu
+    out[0] = w[i] + total / batch.size
+
+
+@batch_vjp.of(NoisyCoordinates)
+def _(g, i, w, batch, y, scale, grad):
+    grad[i] += scale * y[0]
+
+
+@exact_values.of(NoisyCoordinates)
+def _(g, w, out):
+    out[:, 0] = w
+
+
+@exact_vjp.of(NoisyCoordinates)
+def _(g, w, y, grad):
+    grad += y[:, 0]
+
+
+@inner_lipschitz.of(NoisyCoordinates)
+def _(g):
+    return 1.0
+
+
+@inner_smoothness.of(NoisyCoordinates)
+def _(g):
+    return 0.0

@@ -1,0 +1,88 @@
+"""What a solver may ask of inner functions g_1, …, g_n: Rᵈ → Rᵐ, each known through samples."""
+
+from typing import NamedTuple
+
+from xrisk.generic import generic
+
+
+class Oracles(NamedTuple):
+    """Calls of the sampled oracles, counted per sample and per component of gᵢ."""
+
+    values: int
+    gradients: int
+
+
+@generic
+def inner_count(g):
+    """Number n of inner functions."""
+
+
+@generic
+def inner_dim(g):
+    """Number m of components of each gᵢ."""
+
+
+@generic
+def inner_size(g):
+    """Number d of variables."""
+
+
+@generic
+def draw(g, i, rng, scratch):
+    """Draw a batch of samples of gᵢ, one per place (and component) of ``scratch``, and return it."""
+
+
+@generic
+def batch_value(g, i, w, batch, out):
+    """Write gᵢ(w; batch), the mean over the batch, into ``out`` (m)."""
+
+
+@generic
+def batch_values(g, i, w, w_prev, batch, out, out_prev):
+    """Write gᵢ(w; batch) and gᵢ(w_prev; batch) on the same samples."""
+
+
+@batch_values.otherwise
+def _(g, i, w, w_prev, batch, out, out_prev):
+    batch_value(g, i, w, batch, out)
+    batch_value(g, i, w_prev, batch, out_prev)
+
+
+@generic
+def batch_vjp(g, i, w, batch, y, scale, grad):
+    """Add scale·Jᵢ(w; batch)ᵀ y to ``grad`` (d)."""
+
+
+@generic
+def exact_values(g, w, out):
+    """Write gᵢ(w) for all i into ``out`` (n, m)."""
+
+
+@generic
+def exact_vjp(g, w, y, grad):
+    """Add Σᵢ Jᵢ(w)ᵀ yᵢ to ``grad`` (d), y of shape (n, m)."""
+
+
+@generic
+def inner_is_affine(g):
+    """Whether every gᵢ is affine, so that an outer function need not be monotone."""
+
+
+@generic
+def shares_batch(g):
+    """Whether one batch serves all blocks of an iteration."""
+
+
+@shares_batch.otherwise
+def _(g):
+    return False
+
+
+@generic
+def inner_lipschitz(g):
+    """A bound on the norm of the gradient of each component of gᵢ (inf if unknown)."""
+
+
+@generic
+def inner_smoothness(g):
+    """A bound on the Lipschitz constant of that gradient (inf if there is none)."""

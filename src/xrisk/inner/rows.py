@@ -1,0 +1,240 @@
+"""Rows of a data matrix: how they are stored is their type."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xrisk.compile import dot_loop
+from xrisk.generic import generic
+
+
+@generic
+def row_count(rows):
+    """Number of rows."""
+
+
+@generic
+def row_size(rows):
+    """Number of columns."""
+
+
+@generic
+def row_dot(rows, k, w):
+    """⟨row k, w⟩."""
+
+
+@generic
+def row_dots(rows, k, w, w_prev):
+    """⟨row k, w⟩ and ⟨row k, w_prev⟩, reading the row once."""
+
+
+@generic
+def add_row(rows, k, scale, grad):
+    """Add scale·row k to ``grad``."""
+
+
+@generic
+def row_norm(rows, k):
+    """Euclidean norm of row k."""
+
+
+class Dense(NamedTuple):
+    """A matrix in C order, float32 or float64; memory maps stay on disk."""
+
+    X: np.ndarray = np.zeros((0, 0))
+
+
+class CSR(NamedTuple):
+    """A sparse matrix by compressed rows."""
+
+    data: np.ndarray = np.zeros(0)
+    indices: np.ndarray = np.zeros(0, dtype=np.int32)
+    indptr: np.ndarray = np.zeros(1, dtype=np.int32)
+    size: int = 0
+
+
+class WithIntercept(NamedTuple):
+    """The rows with a column of ones at their end, which is never stored."""
+
+    rows: Any = Dense()
+
+
+@dot_loop
+def dense_dot(x, w):
+    total = 0.0
+    for j in range(x.size):
+        total += x[j] * w[j]
+    return total
+
+
+@dot_loop
+def dense_dots(x, w, w_prev):
+    total, total_prev = 0.0, 0.0
+    for j in range(x.size):
+        total += x[j] * w[j]
+        total_prev += x[j] * w_prev[j]
+    return total, total_prev
+
+
+@row_count.of(Dense)
+def _(rows):
+    return rows.X.shape[0]
+
+
+@row_size.of(Dense)
+def _(rows):
+    return rows.X.shape[1]
+
+
+@row_dot.of(Dense)
+def _(rows, k, w):
+    return dense_dot(rows.X[k], w)
+
+
+@row_dots.of(Dense)
+def _(rows, k, w, w_prev):
+    return dense_dots(rows.X[k], w, w_prev)
+
+
+@add_row.of(Dense)
+def _(rows, k, scale, grad):
+    x = rows.X[k]
+    for j in range(x.size):
+        grad[j] += scale * x[j]
+
+
+@row_norm.of(Dense)
+def _(rows, k):
+    total = 0.0
+    for value in rows.X[k]:
+        total = np.hypot(total, value)  # a sum of squares would overflow at 1e154
+    return total
+
+
+@row_count.of(CSR)
+def _(rows):
+    return rows.indptr.size - 1
+
+
+@row_size.of(CSR)
+def _(rows):
+    return rows.size
+
+
+@row_dot.of(CSR)
+def _(rows, k, w):
+    total = 0.0
+    for p in range(rows.indptr[k], rows.indptr[k + 1]):
+        total += rows.data[p] * w[rows.indices[p]]
+    return total
+
+
+@row_dots.of(CSR)
+def _(rows, k, w, w_prev):
+    total, total_prev = 0.0, 0.0
+    for p in range(rows.indptr[k], rows.indptr[k + 1]):
+        j = rows.indices[p]
+        total += rows.data[p] * w[j]
+        total_prev += rows.data[p] * w_prev[j]
+    return total, total_prev
+
+
+@add_row.of(CSR)
+def _(rows, k, scale, grad):
+    for p in range(rows.indptr[k], rows.indptr[k + 1]):
+        grad[rows.indices[p]] += scale * rows.data[p]
+
+
+@row_norm.of(CSR)
+def _(rows, k):
+    total = 0.0
+    for p in range(rows.indptr[k], rows.indptr[k + 1]):
+        total = np.hypot(total, rows.data[p])
+    return total
+
+
+@row_count.of(WithIntercept)
+def _(rows):
+    return row_count(rows.rows)
+
+
+@row_size.of(WithIntercept)
+def _(rows):
+    return row_size(rows.rows) + 1
+
+
+@row_dot.of(WithIntercept)
+def _(rows, k, w):
+    return row_dot(rows.rows, k, w[:-1]) + w[-1]
+
+
+@row_dots.of(WithIntercept)
+def _(rows, k, w, w_prev):
+    z, z_prev = row_dots(rows.rows, k, w[:-1], w_prev[:-1])
+    return z + w[-1], z_prev + w_prev[-1]
+
+
+@add_row.of(WithIntercept)
+def _(rows, k, scale, grad):
+    add_row(rows.rows, k, scale, grad[:-1])
+    grad[-1] += scale
+
+
+@row_norm.of(WithIntercept)
+def _(rows, k):
+    return np.hypot(row_norm(rows.rows, k), 1.0)
+
+
+def as_rows(X: Any) -> Dense | CSR:
+    """Rows of an array, a memory map or a scipy sparse matrix, copied only if stored otherwise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xrisk.inner import as_rows
+    >>> as_rows(np.eye(2, dtype=np.float32)).X.dtype
+    dtype('float32')
+    """
+    import scipy.sparse
+
+    if scipy.sparse.issparse(X):
+        return _csr(X)
+    X = np.asarray(X)
+    if X.ndim != 2:
+        raise ValueError(f"X must have two dimensions, got shape {X.shape}")
+    if X.dtype.kind not in "fiub":
+        raise ValueError(f"X must hold numbers, got dtype {X.dtype}")
+    dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.float64
+    X = np.ascontiguousarray(X, dtype=dtype)
+    _refuse_non_finite(X)
+    return Dense(frozen(X))
+
+
+def _csr(X: Any) -> CSR:
+    X = X.tocsr()
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    if X.dtype.kind not in "fiub":
+        raise ValueError(f"X must hold numbers, got dtype {X.dtype}")
+    dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.float64
+    data = np.ascontiguousarray(X.data, dtype=dtype)
+    if not np.isfinite(data).all():
+        raise ValueError("X must be finite, it holds NaN or infinity")
+    wide = np.int64 if max(X.nnz, X.shape[1]) > np.iinfo(np.int32).max else np.int32
+    return CSR(frozen(data), frozen(X.indices.astype(wide, copy=False)), frozen(X.indptr.astype(wide, copy=False)), X.shape[1])
+
+
+def _refuse_non_finite(X: np.ndarray) -> None:
+    step = max(1, 2**22 // max(1, X.shape[1]))  # in pieces: the test of a memory map must not load all of it
+    for start in range(0, X.shape[0], step):
+        if not np.isfinite(X[start : start + step]).all():
+            raise ValueError("X must be finite, it holds NaN or infinity")
+
+
+def frozen(array: np.ndarray) -> np.ndarray:
+    """A read-only view: kernels then see one type, whether or not the caller's array is writable."""
+    view = np.asarray(array).view(np.ndarray)
+    view = view[...] if view.ndim else view
+    view.flags.writeable = False
+    return view

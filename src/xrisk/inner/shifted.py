@@ -1,0 +1,99 @@
+"""Inner functions less a common threshold: gᵢ(w) − c with the variable (w, c)."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xrisk.inner.groups import Groups
+from xrisk.inner.oracle import (
+    batch_value,
+    batch_values,
+    batch_vjp,
+    draw,
+    exact_values,
+    exact_vjp,
+    inner_count,
+    inner_dim,
+    inner_is_affine,
+    inner_lipschitz,
+    inner_size,
+    inner_smoothness,
+    shares_batch,
+)
+
+
+class Shifted(NamedTuple):
+    """gᵢ(w) − c, where x = (w, c)."""
+
+    inner: Any = Groups()
+
+
+@inner_count.of(Shifted)
+def _(g):
+    return inner_count(g.inner)
+
+
+@inner_dim.of(Shifted)
+def _(g):
+    return inner_dim(g.inner)
+
+
+@inner_size.of(Shifted)
+def _(g):
+    return inner_size(g.inner) + 1
+
+
+@inner_is_affine.of(Shifted)
+def _(g):
+    return inner_is_affine(g.inner)
+
+
+@shares_batch.of(Shifted)
+def _(g):
+    return shares_batch(g.inner)
+
+
+@inner_lipschitz.of(Shifted)
+def _(g):
+    return np.hypot(inner_lipschitz(g.inner), 1.0)
+
+
+@inner_smoothness.of(Shifted)
+def _(g):
+    return inner_smoothness(g.inner)
+
+
+@draw.of(Shifted)
+def _(g, i, rng, scratch):
+    return draw(g.inner, i, rng, scratch)
+
+
+@batch_value.of(Shifted)
+def _(g, i, x, batch, out):
+    batch_value(g.inner, i, x[:-1], batch, out)
+    out -= x[-1]
+
+
+@batch_values.of(Shifted)
+def _(g, i, x, x_prev, batch, out, out_prev):
+    batch_values(g.inner, i, x[:-1], x_prev[:-1], batch, out, out_prev)
+    out -= x[-1]
+    out_prev -= x_prev[-1]
+
+
+@batch_vjp.of(Shifted)
+def _(g, i, x, batch, y, scale, grad):
+    batch_vjp(g.inner, i, x[:-1], batch, y, scale, grad[:-1])
+    grad[-1] -= scale * y.sum()
+
+
+@exact_values.of(Shifted)
+def _(g, x, out):
+    exact_values(g.inner, x[:-1], out)
+    out -= x[-1]
+
+
+@exact_vjp.of(Shifted)
+def _(g, x, y, grad):
+    exact_vjp(g.inner, x[:-1], y, grad[:-1])
+    grad[-1] -= y.sum()

@@ -1,0 +1,117 @@
+"""A problem: inner functions, an outer function or a risk, and a penalty."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xrisk.compile import canonical, walk
+from xrisk.functions import (
+    NoPenalty,
+    WithThreshold,
+    block_is_monotone,
+    block_value,
+    outer_value,
+    penalty_value,
+    prox,
+    risk_outer,
+    risk_threshold,
+    risk_value,
+)
+from xrisk.inner.oracle import exact_values, inner_count, inner_dim, inner_is_affine, inner_size
+from xrisk.inner.shifted import Shifted
+
+
+class Problem(NamedTuple):
+    """min over w of mean_i f(gᵢ(w)) + r(w), or of ρ(g₁(w), …, gₙ(w)) + r(w).
+
+    Parameters
+    ----------
+    inner : spec
+        The inner functions gᵢ, for example `xrisk.inner.Groups`.
+    outer : spec
+        An outer function f (`xrisk.functions.Softplus` …) or a joint risk ρ (`xrisk.functions.CVaRRisk` …).
+    penalty : spec
+        A penalty or a domain.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xrisk import Problem
+    >>> from xrisk.functions import HardSmooth, L2
+    >>> from xrisk.inner import NoisyCoordinates
+    >>> problem = Problem(NoisyCoordinates(n=4, nu=0.1), HardSmooth(nu=0.1), L2(0.125))
+    >>> problem.value(np.zeros(4))
+    0.0
+    """
+
+    inner: Any
+    outer: Any
+    penalty: Any = NoPenalty()
+
+    def value(self, w: np.ndarray) -> float:
+        """The exact objective at ``w`` (d)."""
+        u = inner_values(self, w)
+        if is_risk(self.outer):
+            risk = risk_value(self.outer, np.ascontiguousarray(u[:, 0]))
+        else:
+            risk = float(np.mean([block_value(self.outer, row) for row in u]))
+        return float(risk + penalty_value(self.penalty, w))
+
+    def check(self) -> None:
+        """Raise one clear sentence when something in the problem is wrong; nothing is compiled."""
+        for name, spec, verb in (("inner", self.inner, inner_count), ("penalty", self.penalty, prox)):
+            if not verb.implemented(spec):
+                raise TypeError(f"{name} must be a spec that implements {verb.__name__}, got {spec!r}")
+        if not (is_risk(self.outer) or is_outer(self.outer)):
+            raise TypeError(f"outer must be an outer function or a risk, got {self.outer!r}")
+        for spec in walk(self):
+            if spec is not self and hasattr(spec, "check"):
+                spec.check()
+        if is_risk(self.outer) and inner_dim(self.inner) != 1:
+            raise ValueError(f"a risk needs inner functions of one component, got {inner_dim(self.inner)}")
+        if not is_risk(self.outer) and not block_is_monotone(self.outer) and not inner_is_affine(self.inner):
+            raise ValueError(
+                f"outer must be non-decreasing unless the inner functions are affine, got {type(self.outer).__name__}: "
+                "the problem would not be convex"
+            )
+
+
+def is_risk(outer: Any) -> bool:
+    """Whether ``outer`` is a joint risk over the blocks."""
+    return type(outer) in risk_value.table
+
+
+def is_outer(outer: Any) -> bool:
+    """Whether ``outer`` is an outer function of one block."""
+    return type(outer) in outer_value.table or type(outer) in block_value.table
+
+
+def inner_values(problem: Problem, w: np.ndarray) -> np.ndarray:
+    """g(w), exact, of shape (n, m)."""
+    w = np.ascontiguousarray(w, dtype=np.float64)
+    d = inner_size(problem.inner)
+    if w.shape != (d,):
+        raise ValueError(f"w must have shape ({d},), got {w.shape}")
+    u = np.empty((inner_count(problem.inner), inner_dim(problem.inner)))
+    exact_values(problem.inner, w, u)
+    return u
+
+
+def coupled(problem: Problem) -> Problem:
+    """The problem as a finite sum of f(gᵢ(x)): a risk ρ(u) = min_c c + mean f(uᵢ − c) gets its threshold c as variable.
+
+    Of the new variable x = (w, c) the threshold stands last.
+    """
+    problem = canonical(problem)
+    if not is_risk(problem.outer):
+        return problem
+    outer = risk_outer(problem.outer, inner_count(problem.inner))
+    return Problem(Shifted(problem.inner), outer, WithThreshold(problem.penalty))
+
+
+def coupled_start(problem: Problem, w: np.ndarray) -> np.ndarray:
+    """The variable of the coupled problem at ``w``, its threshold optimal there."""
+    if not is_risk(problem.outer):
+        return w.copy()
+    u = np.ascontiguousarray(inner_values(problem, w)[:, 0])
+    return np.append(w, risk_threshold(problem.outer, u))

@@ -1,0 +1,89 @@
+"""How long a run may take, how far it is, and why it ended."""
+
+import enum
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from xrisk.inner.oracle import Oracles
+
+
+class Stop(enum.Enum):
+    """Why a run ended; the value is the sentence to read."""
+
+    ITERATIONS = "the budget of iterations is used up"
+    ORACLE_CALLS = "the budget of oracle calls is used up"
+    SECONDS = "the budget of seconds is used up"
+    REACHED = "what the run was to reach is reached"
+    INTERRUPTED = "interrupted: this is the best point seen so far"
+    DIVERGED = "the iterates diverged, a smaller step is needed: this is the best point seen before"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass
+class Progress:
+    """What a run has used so far; seconds are those inside the solver alone."""
+
+    iterations: int = 0
+    values: int = 0
+    gradients: int = 0
+    seconds: float = 0.0
+
+    @property
+    def oracle_calls(self) -> int:
+        """Sampled values and gradients together."""
+        return self.values + self.gradients
+
+
+class Budget(NamedTuple):
+    """What a run may use; the first limit reached ends it.
+
+    Examples
+    --------
+    >>> from xrisk import Budget
+    >>> Budget(oracle_calls=1e6)
+    Budget(iterations=None, oracle_calls=1000000.0, seconds=None)
+    """
+
+    iterations: float | None = None
+    oracle_calls: float | None = None
+    seconds: float | None = None
+
+    def check(self) -> None:
+        """Refuse a budget without a limit, and limits that are not positive."""
+        limits = {name: limit for name, limit in zip(self._fields, self, strict=True) if limit is not None}
+        if not limits:
+            raise ValueError("budget must limit iterations, oracle_calls or seconds, got none of them")
+        for name, limit in limits.items():
+            if not limit >= 0:
+                raise ValueError(f"{name} must not be negative, got {limit}")
+        if all(math.isinf(limit) for limit in limits.values()):
+            raise ValueError("budget must be finite in one of its limits")
+
+    def steps(self, cost: Oracles) -> float:
+        """Whole iterations that fit into the limits on iterations and oracle calls."""
+        per_step = cost.values + cost.gradients
+        by_calls = math.inf if self.oracle_calls is None or per_step == 0 else self.oracle_calls // per_step
+        by_count = math.inf if self.iterations is None else math.floor(self.iterations)
+        return min(by_calls, by_count)
+
+    def exhausted(self, progress: Progress, cost: Oracles) -> Stop | None:
+        """The limit that does not allow another iteration."""
+        if self.iterations is not None and progress.iterations + 1 > self.iterations:
+            return Stop.ITERATIONS
+        if self.oracle_calls is not None and progress.oracle_calls + cost.values + cost.gradients > self.oracle_calls:
+            return Stop.ORACLE_CALLS
+        if self.seconds is not None and progress.seconds >= self.seconds:
+            return Stop.SECONDS
+        return None
+
+    def used(self, progress: Progress) -> float:
+        """Fraction used, between 0 and 1."""
+        parts = (
+            (progress.iterations, self.iterations),
+            (progress.oracle_calls, self.oracle_calls),
+            (progress.seconds, self.seconds),
+        )
+        return min(1.0, max((done / limit for done, limit in parts if limit), default=1.0))

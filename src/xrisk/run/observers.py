@@ -1,0 +1,119 @@
+"""Observers watch a run and cannot stop it."""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xrisk.problem import Problem
+from xrisk.run.budget import Budget, Progress
+
+
+class TracePoint(NamedTuple):
+    """The exact objective at one moment of a run."""
+
+    iterations: int
+    oracle_calls: int
+    seconds: float
+    value: float
+
+
+class Snapshot:
+    """The run as an observer sees it; the objective and the duals are computed when first asked for."""
+
+    def __init__(self, problem: Problem, progress: Progress, w: np.ndarray, dual: Callable[[], np.ndarray]) -> None:
+        self.problem, self.progress, self.w = problem, replace(progress), w
+        self._dual = dual
+
+    @cached_property
+    def value(self) -> float:
+        """The exact objective at ``w``."""
+        return self.problem.value(self.w)
+
+    @cached_property
+    def dual(self) -> np.ndarray:
+        """The solver's dual weights (n, m)."""
+        return self._dual()
+
+
+@dataclass
+class Trace:
+    """The objective at iterations 0, 1, 2, … whose distance grows by ``ratio``, and at the end of the run.
+
+    Examples
+    --------
+    >>> from xrisk.run import Trace
+    >>> Trace(ratio=2.0).due(5)
+    8
+    """
+
+    ratio: float = 1.3
+    points: list[TracePoint] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if not self.ratio > 1.0:
+            raise ValueError(f"ratio must be greater than 1, got {self.ratio}")
+
+    def due(self, iterations: int) -> int:
+        """The first iteration after ``iterations`` to be recorded."""
+        at = 1
+        while at <= iterations:
+            at = max(at + 1, int(at * self.ratio))
+        return at
+
+    def record(self, seen: Snapshot) -> None:
+        """Add a point, once for each iteration count."""
+        if not self.points or self.points[-1].iterations < seen.progress.iterations:
+            done = seen.progress
+            self.points.append(TracePoint(done.iterations, done.oracle_calls, done.seconds, seen.value))
+
+    def __getattr__(self, name: str) -> np.ndarray:
+        if name in TracePoint._fields:
+            return np.array([getattr(point, name) for point in self.points])
+        raise AttributeError(name)
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+
+class ProgressBar:
+    """A bar with the time left; needs tqdm (``pip install xrisk[progress]``)."""
+
+    def __init__(self, budget: Budget, **options: Any) -> None:
+        try:
+            from tqdm import tqdm
+        except ImportError as error:
+            raise ImportError("a progress bar needs tqdm: pip install xrisk[progress]") from error
+        self._budget = budget
+        self._bar = tqdm(total=100, unit="%", bar_format="{l_bar}{bar}| {elapsed}<{remaining}{postfix}", **options)
+
+    def __call__(self, seen: Snapshot) -> None:
+        used = 100.0 * self._budget.used(seen.progress)
+        self._bar.update(used - self._bar.n)
+        self._bar.set_postfix(iterations=seen.progress.iterations)
+        if used >= 100.0:
+            self._bar.close()
+
+
+class LogProgress:
+    """Lines to a logger, at most one in ``every`` seconds."""
+
+    def __init__(self, logger: logging.Logger | None = None, *, every: float = 1.0) -> None:
+        self._logger = logger or logging.getLogger("xrisk")
+        self._every, self._last = every, -np.inf
+
+    def __call__(self, seen: Snapshot) -> None:
+        if time.monotonic() - self._last >= self._every:
+            done = seen.progress
+            self._logger.info(
+                "%d iterations, %d oracle calls, %.2f s: %.6g",
+                done.iterations,
+                done.oracle_calls,
+                done.seconds,
+                seen.value,
+            )
+            self._last = time.monotonic()

@@ -1,0 +1,183 @@
+"""ALEXR: primal-dual steps on sampled blocks, the inner values extrapolated."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xrisk.compile import canonical, kernel, specialise
+from xrisk.functions import prox
+from xrisk.inner.oracle import Oracles, batch_value, batch_values, batch_vjp, draw, inner_count, inner_dim, shares_batch
+from xrisk.problem import Problem, coupled, coupled_start
+from xrisk.solvers.mirror import Quadratic, mirror_check, mirror_dual, mirror_start, mirror_step
+from xrisk.solvers.schedules import (
+    Decreasing,
+    PolynomialAverage,
+    Stagewise,
+    average_kept,
+    average_weight,
+    check_step,
+    rate,
+)
+
+
+class ALEXRState(NamedTuple):
+    w: np.ndarray  # iterate
+    w_prev: np.ndarray  # the iterate before
+    z: np.ndarray  # (n, m) dual blocks in the coordinates of their mirror map
+    w_mean: np.ndarray  # average of the iterates
+    y_mean: np.ndarray  # (n, m) average of the duals, block i up to iteration touched[i]
+    touched: np.ndarray  # (n,) iteration at which block i moved last
+    order: np.ndarray  # (n,) a permutation of the blocks; its head is the present sample
+    t: int  # iterations done
+
+
+class ALEXR(NamedTuple):
+    """Accelerated block-coordinate proximal primal-dual method [1]_, Algorithm 1.
+
+    For a sample of blocks i, with two independent batches 𝓑, 𝓑̃ of each::
+
+        g̃ᵢ = g(x_t; 𝓑) + θ (g(x_t; 𝓑) − g(x_{t−1}; 𝓑))
+        yᵢ = argmax ⟨y, g̃ᵢ⟩ − f*(y) − τ D_ψ(y, yᵢ)
+        x_{t+1} = prox_{s r}( x_t − s · mean Jᵢ(x_t; 𝓑̃)ᵀ yᵢ )
+
+    Parameters
+    ----------
+    step : float or schedule
+        Primal step size s (1/η in the paper).
+    dual_step : float or schedule
+        Dual step size 1/τ.
+    theta : float
+        Extrapolation θ in [0, 1]; 0 saves the evaluation at the previous iterate.
+    blocks : int, optional
+        Blocks per iteration S; by default 8, or all of them if there are fewer.
+    batch : int
+        Samples per block and batch, B.
+    mirror : Quadratic(), Conjugate() or Entropy()
+        The map ψ of the dual step.
+    average : LastIterate(), UniformAverage(), PolynomialAverage(), GeometricAverage() or StageAverage()
+        What is reported: the last iterate or an average of x_1, …, x_T.
+
+    Notes
+    -----
+    A joint risk is solved in its coupled form, with the threshold as one more variable that starts at its
+    optimum for the first w. The theorems' parameter settings are in `xrisk.solvers.theory`.
+
+    References
+    ----------
+    .. [1] Wang and Yang, ALEXR: an optimal single-loop algorithm for convex finite-sum coupled compositional
+       stochastic optimization.
+
+    Examples
+    --------
+    >>> import xrisk
+    >>> from xrisk.functions import HardSmooth, L2
+    >>> from xrisk.inner import NoisyCoordinates
+    >>> problem = xrisk.Problem(NoisyCoordinates(n=4, nu=0.3), HardSmooth(nu=0.3), L2(0.125))
+    >>> solver = xrisk.solvers.ALEXR(step=0.2, dual_step=0.05, blocks=2)
+    >>> result = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=5000), rng=0)
+    >>> bool(abs(result.w + 0.2).max() < 0.1)
+    True
+    """
+
+    step: float | Decreasing | Stagewise = 0.05
+    dual_step: float | Decreasing | Stagewise = 0.1
+    theta: float = 1.0
+    blocks: int | None = None
+    batch: int = 8
+    mirror: Any = Quadratic()
+    average: Any = PolynomialAverage()
+
+    def prepare(self, problem: Problem) -> tuple[Problem, "ALEXR"]:
+        problem = coupled(problem)
+        n = inner_count(problem.inner)
+        solver = canonical(self._replace(blocks=min(8, n) if self.blocks is None else self.blocks))
+        solver.check(problem)
+        return problem, solver
+
+    def check(self, problem: Problem) -> None:
+        """Refuse parameters that do not fit the coupled problem."""
+        n = inner_count(problem.inner)
+        check_step("step", self.step)
+        check_step("dual_step", self.dual_step)
+        for schedule in (self.step, self.dual_step, self.average):
+            if hasattr(schedule, "check"):
+                schedule.check()
+        if not 0.0 <= self.theta <= 1.0:
+            raise ValueError(f"theta must lie between 0 and 1, got {self.theta}")
+        if self.blocks is None or not 1 <= self.blocks <= n:
+            raise ValueError(f"blocks must lie between 1 and the number of inner functions, {n}, got {self.blocks}")
+        if self.batch < 1:
+            raise ValueError(f"batch must be at least 1, got {self.batch}")
+        for name, spec, verb in (("mirror", self.mirror, mirror_step), ("average", self.average, average_weight)):
+            if not verb.implemented(spec):
+                raise TypeError(f"{name} must be a spec that implements {verb.__name__}, got {spec!r}")
+        mirror_check(self.mirror, problem.outer)
+
+    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
+        return coupled_start(problem, w)
+
+    def init(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> ALEXRState:
+        n, m = inner_count(problem.inner), inner_dim(problem.inner)
+        z, y = np.zeros((n, m)), np.zeros((n, m))
+        for i in range(n):
+            mirror_start(self.mirror, problem.outer, z[i])
+            mirror_dual(self.mirror, problem.outer, z[i], y[i])
+        return ALEXRState(x.copy(), x.copy(), z, x.copy(), y, np.zeros(n, dtype=np.int64), np.arange(n), 0)
+
+    def advance(self, problem: Problem, state: ALEXRState, n_steps: int, rng: np.random.Generator) -> ALEXRState:
+        return specialise(alexr_steps, problem, self)(problem, state, self, n_steps, rng)
+
+    def solution(self, state: ALEXRState) -> np.ndarray:
+        return state.w_mean
+
+    def dual(self, problem: Problem, state: ALEXRState) -> np.ndarray:
+        y_mean, y = state.y_mean.copy(), np.empty(state.y_mean.shape[1])
+        for i in range(y_mean.shape[0]):
+            mirror_dual(self.mirror, problem.outer, state.z[i], y)
+            y_mean[i] = y + average_kept(self.average, int(state.touched[i]), state.t) * (y_mean[i] - y)
+        return y_mean
+
+    def oracles_per_step(self, problem: Problem) -> Oracles:
+        samples = (self.blocks or 0) * self.batch * inner_dim(problem.inner)
+        return Oracles(values=samples if self.theta == 0.0 else 2 * samples, gradients=samples)
+
+
+@kernel
+def alexr_steps(problem, state, solver, n_steps, rng):
+    w, w_prev, z, w_mean, y_mean, touched, order, t0 = state
+    g, f, r = problem
+    m = inner_dim(g)
+    u, u_prev, y, grad = np.empty(m), np.empty(m), np.empty(m), np.empty(w.size)
+    batch = first = np.empty(m * solver.batch, dtype=np.int64)
+    batch_grad = second = np.empty(m * solver.batch, dtype=np.int64)
+    for t in range(t0, t0 + n_steps):
+        step, tau = rate(solver.step, t), 1.0 / rate(solver.dual_step, t)
+        grad[:] = 0.0
+        for a in range(solver.blocks):
+            b = rng.integers(a, order.size)
+            order[a], order[b] = order[b], order[a]
+            i = order[a]
+            if a == 0 or not shares_batch(g):
+                batch, batch_grad = draw(g, i, rng, first), draw(g, i, rng, second)
+            if solver.theta == 0.0:
+                batch_value(g, i, w, batch, u)
+            else:
+                batch_values(g, i, w, w_prev, batch, u, u_prev)
+                for j in range(m):
+                    u[j] += solver.theta * (u[j] - u_prev[j])
+            mirror_dual(solver.mirror, f, z[i], y)
+            kept = average_kept(solver.average, touched[i], t)  # block i stood still since it was touched
+            for j in range(m):
+                y_mean[i, j] = y[j] + kept * (y_mean[i, j] - y[j])
+            touched[i] = t
+            mirror_step(solver.mirror, f, u, z[i], tau)
+            mirror_dual(solver.mirror, f, z[i], y)
+            batch_vjp(g, i, w, batch_grad, y, 1.0 / solver.blocks, grad)
+        for j in range(w.size):
+            w_prev[j] = w[j]
+            w[j] -= step * grad[j]
+        prox(r, w, step)
+        weight = average_weight(solver.average, t)
+        for j in range(w.size):
+            w_mean[j] += weight * (w[j] - w_mean[j])
+    return ALEXRState(w, w_prev, z, w_mean, y_mean, touched, order, t0 + n_steps)
