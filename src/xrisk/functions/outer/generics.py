@@ -1,0 +1,81 @@
+"""The verbs of a scalar outer function f(u); every outer function implements them, or takes the default."""
+# mypy: disable-error-code="empty-body"
+
+from typing import Any
+
+from xrisk.generic import generic
+
+
+@generic
+def outer_value(f: Any, u: float) -> float:
+    """f(u)."""
+
+
+@generic
+def outer_slope(f: Any, u: float) -> float:
+    """f′(u), one subgradient at a kink."""
+
+
+@generic
+def outer_curvature(f: Any, u: float) -> float:
+    """f″(u) ≥ 0; 0 at a kink."""
+
+
+@generic
+def outer_conjugate(f: Any, y: float) -> float:
+    """f*(y) = sup_u y u − f(u); inf outside its domain."""
+
+
+@generic
+def outer_domain(f: Any) -> tuple[float, float]:
+    """(lo, hi): the closure of {y: f*(y) < ∞}, which is that of the slopes."""
+
+
+@generic
+def outer_dual_step(f: Any, u: float, y0: float, tau: float) -> float:
+    """P_f(u, y₀, τ) = argmax_y y u − f*(y) − (τ/2) (y − y₀)²."""
+
+
+@generic
+def outer_prox(f: Any, u: float, s: float) -> float:
+    """prox_{s f}(u) = argmin_z f(z) + (z − u)² / (2 s)."""
+
+
+@generic
+def outer_lipschitz(f: Any, upper: float) -> float:
+    """sup |f′| on u ≤ upper (on |u| ≤ |upper| for an even f); inf when not finite."""
+
+
+@generic
+def outer_smoothness(f: Any, upper: float) -> float:
+    """Lipschitz constant of f′ on u ≤ upper (on |u| ≤ |upper| for an even f); inf when not finite."""
+
+
+@generic
+def outer_is_monotone(f: Any) -> bool:
+    """Whether f is non-decreasing."""
+
+
+@generic
+def outer_is_smooth(f: Any) -> bool:
+    """Whether f is differentiable with a locally Lipschitz derivative."""
+
+
+@generic
+def outer_is_piecewise_linear(f: Any) -> bool:
+    """Whether ``outer_kink`` describes f."""
+
+
+@generic
+def outer_kink(f: Any) -> tuple[float, float, float, float]:
+    """(lo, hi, at, offset) with f(u) = offset + max of y (u − at) over y in [lo, hi]; piecewise linear f only."""
+
+
+@outer_is_piecewise_linear.otherwise
+def _(f):
+    return False
+
+
+@outer_prox.otherwise
+def _(f, u, s):
+    return u - s * outer_dual_step(f, u, 0.0, s)

@@ -1,0 +1,34 @@
+"""What the parameters of a spec may be; the errors say what would be right."""
+
+import math
+
+
+def require(condition: bool, name: str, value: object, wanted: str) -> None:
+    """Raise ``ValueError`` naming the parameter, its value and what would be right.
+
+    Examples
+    --------
+    >>> require(0.5 > 0, "tau", 0.5, "positive")
+    """
+    if not condition:
+        raise ValueError(f"{name} must be {wanted}, got {value!r}")
+
+
+def positive(name: str, value: float) -> None:
+    """Refuse what is not a finite number above zero."""
+    require(math.isfinite(value) and value > 0, name, value, "positive" if math.isfinite(value) else "finite")
+
+
+def non_negative(name: str, value: float) -> None:
+    """Refuse what is not a finite number from zero on."""
+    require(math.isfinite(value) and value >= 0, name, value, "non-negative" if math.isfinite(value) else "finite")
+
+
+def finite(name: str, value: float) -> None:
+    """Refuse NaN and infinities."""
+    require(math.isfinite(value), name, value, "finite")
+
+
+def count(name: str, value: int, least: int) -> None:
+    """Refuse what is not an integer from ``least`` on."""
+    require(int(value) == value and value >= least, name, value, f"an integer of at least {least}")

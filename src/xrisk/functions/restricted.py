@@ -1,0 +1,210 @@
+"""Penalties over a domain, with a threshold beside the parameters, or with free coordinates."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xrisk.functions.domain import (
+    SLACK,
+    Ball,
+    Box,
+    CappedSimplex,
+    NonNegative,
+    Simplex,
+    inner_product,
+    support_point,
+)
+from xrisk.functions.parameters import count, finite, require
+from xrisk.functions.penalty import (
+    L1,
+    L2,
+    ElasticNet,
+    GroupLasso,
+    NoPenalty,
+    penalty_conjugate,
+    penalty_convexity,
+    penalty_slope,
+    penalty_value,
+    prox,
+    shrink,
+)
+from xrisk.functions.special import clip
+
+SEPARABLE = (NoPenalty, L1, L2, ElasticNet)
+# where the projection of the prox is the prox over the domain: any sum over coordinates on a product of intervals,
+# any sum of norms and squares in a ball, squares anywhere
+EXACT = {
+    Box: SEPARABLE,
+    NonNegative: SEPARABLE,
+    Ball: (*SEPARABLE, GroupLasso),
+    Simplex: (NoPenalty, L2, ElasticNet),
+    CappedSimplex: (NoPenalty, L2, ElasticNet),
+}
+
+
+class Restricted(NamedTuple):
+    """r(w) on the domain, inf outside: the prox is the projection of the penalty's prox.
+
+    Exact for L2 on any domain, for L1 and ElasticNet on Box, Ball and NonNegative, for GroupLasso on Ball; other
+    pairs are refused by ``check``.
+
+    Examples
+    --------
+    >>> w = np.array([6.0, 8.0])
+    >>> prox(Restricted(L2(1.0), Ball(1.0)), w, 1.0)
+    >>> w.round(9).tolist()
+    [0.6, 0.8]
+    """
+
+    penalty: Any = L2()
+    domain: Any = Ball()
+
+    def check(self) -> None:
+        """Refuse pairs for which the projection of the prox is not the prox."""
+        pair = f"{type(self.penalty).__name__} on {type(self.domain).__name__}"
+        why = "a pair whose prox is the projection of the penalty's prox"
+        require(type(self.penalty) in EXACT.get(type(self.domain), ()), "penalty and domain", pair, why)
+        mixed = type(self.domain) in (Simplex, CappedSimplex) and getattr(self.penalty, "l1", 0.0) > 0.0
+        require(not mixed, "l1", getattr(self.penalty, "l1", 0.0), f"0 on a {type(self.domain).__name__}: {why}")
+
+
+class WithThreshold(NamedTuple):
+    """r(x) = penalty(w) + slope · c for x = (w, c), low ≤ c ≤ high: a threshold beside the parameters.
+
+    Examples
+    --------
+    >>> x = np.array([2.0, 5.0])
+    >>> prox(WithThreshold(L2(1.0), 1.0, -1.0, 1.0), x, 1.0)
+    >>> x.tolist()
+    [1.0, 1.0]
+    """
+
+    penalty: Any = L2()
+    slope: float = 1.0
+    low: float = -np.inf
+    high: float = np.inf
+
+    def check(self) -> None:
+        """Refuse a slope that is not finite, or bounds that leave no finite threshold."""
+        finite("slope", self.slope)
+        require(self.low < np.inf, "low", self.low, "a number below inf")
+        require(self.high > -np.inf, "high", self.high, "a number above -inf")
+        require(self.low <= self.high, "high", self.high, f"at least low={self.low!r}")
+
+
+class Unpenalised(NamedTuple):
+    """r(w) = penalty of all but the last ``free`` coordinates (intercepts).
+
+    Examples
+    --------
+    >>> penalty_value(Unpenalised(L2(2.0), 1), np.array([3.0, 7.0]))
+    9.0
+    """
+
+    penalty: Any = L2()
+    free: int = 1
+
+    def check(self) -> None:
+        """Refuse a number of free coordinates that is not an integer from 0 on."""
+        count("free", self.free, 0)
+
+
+@penalty_value.of(Restricted)
+def _(r, w):
+    return penalty_value(r.penalty, w) + penalty_value(r.domain, w)
+
+
+@prox.of(Restricted)
+def _(r, w, s):
+    prox(r.penalty, w, s)
+    prox(r.domain, w, s)
+
+
+@penalty_conjugate.of(Restricted)
+def _(r, v):
+    # evaluated at its maximiser: the projection of shrink(v)/l2, or the support point of shrink(v) when l2 = 0
+    w = v.copy()
+    shrink(r.penalty, w, 1.0)
+    convexity = penalty_convexity(r.penalty)
+    if convexity > 0.0:
+        w /= convexity
+        prox(r.domain, w, 1.0)
+    else:
+        support_point(r.domain, w)
+    gain = inner_product(v, w)
+    return gain if gain == np.inf else gain - penalty_value(r.penalty, w)
+
+
+@penalty_slope.of(Restricted)
+def _(r, w, out):
+    penalty_slope(r.penalty, w, out)
+
+
+@penalty_convexity.of(Restricted)
+def _(r):
+    return penalty_convexity(r.penalty)
+
+
+@penalty_value.of(WithThreshold)
+def _(r, x):
+    c = float(x[-1])
+    if c < r.low - SLACK * abs(r.low) or c > r.high + SLACK * abs(r.high):
+        return np.inf
+    return penalty_value(r.penalty, x[:-1]) + r.slope * c
+
+
+@prox.of(WithThreshold)
+def _(r, x, s):
+    prox(r.penalty, x[:-1], s)
+    x[-1] = clip(x[-1] - s * r.slope, r.low, r.high)
+
+
+@penalty_conjugate.of(WithThreshold)
+def _(r, v):
+    rest = penalty_conjugate(r.penalty, v[:-1])
+    t = float(v[-1]) - r.slope
+    if t == 0.0 or rest == np.inf:
+        return rest
+    return rest + t * (r.high if t > 0.0 else r.low)
+
+
+@penalty_slope.of(WithThreshold)
+def _(r, x, out):
+    penalty_slope(r.penalty, x[:-1], out[:-1])
+    out[-1] = r.slope
+
+
+@penalty_convexity.of(WithThreshold)
+def _(r):
+    return 0.0
+
+
+@penalty_value.of(Unpenalised)
+def _(r, w):
+    return penalty_value(r.penalty, w[: w.size - r.free])
+
+
+@prox.of(Unpenalised)
+def _(r, w, s):
+    prox(r.penalty, w[: w.size - r.free], s)
+
+
+@penalty_conjugate.of(Unpenalised)
+def _(r, v):
+    penalised = v.size - r.free
+    for j in range(penalised, v.size):
+        if v[j] != 0.0:
+            return np.inf
+    return penalty_conjugate(r.penalty, v[:penalised])
+
+
+@penalty_slope.of(Unpenalised)
+def _(r, w, out):
+    penalised = w.size - r.free
+    penalty_slope(r.penalty, w[:penalised], out[:penalised])
+    out[penalised:] = 0.0
+
+
+@penalty_convexity.of(Unpenalised)
+def _(r):
+    return 0.0 if r.free > 0 else penalty_convexity(r.penalty)

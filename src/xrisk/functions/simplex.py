@@ -1,0 +1,107 @@
+"""Projections onto {q: Σ q = total, 0 ≤ q ≤ cap}: Euclidean and Kullback–Leibler, in place, O(n log n)."""
+
+import numpy as np
+
+from xrisk.compile import kernel
+
+
+@kernel
+def simplex_threshold(v, total):
+    """(top, θ) with Σ_j (v_j − top − θ)₊ = total and top = max v.
+
+    Kept apart because θ is of the size of ``total``: added to a large ``top`` it would be rounded away.
+    """
+    top = v.max()
+    descending = np.sort(v)[::-1]
+    theta = -total
+    cumulative = 0.0
+    for r in range(v.size):
+        shifted = descending[r] - top
+        if shifted <= theta:
+            break
+        cumulative += shifted
+        theta = (cumulative - total) / (r + 1)
+    return top, theta
+
+
+@kernel
+def project_simplex(v, total):
+    """Nearest point of {q ≥ 0: Σ q = total} to ``v`` (shape (n,)), in place."""
+    top, theta = simplex_threshold(v, total)
+    for j in range(v.size):
+        v[j] = max(v[j] - top - theta, 0.0)
+
+
+@kernel
+def project_capped_simplex(v, total, cap):
+    """Nearest point of {0 ≤ q ≤ cap: Σ q = total} to ``v`` (shape (n,)), in place; needs n·cap ≥ total.
+
+    A shortfall of n·cap below total by rounding (relative 1e-9) gives the uniform point.
+    """
+    n = v.size
+    if n * cap <= total * (1.0 + 1e-12):
+        if n * cap < total * (1.0 - 1e-9):
+            raise ValueError("cap is too small: the coordinates cannot sum to total")
+        v[:] = total / n
+        return
+    order = np.argsort(-v)
+    # a gap wider than cap acts as one of cap: the upper side is full before the lower side gets any; cut, so that
+    # far apart values do not round the threshold away
+    descending = np.zeros(n)
+    for r in range(1, n):
+        descending[r] = descending[r - 1] - min(v[order[r - 1]] - v[order[r]], cap)
+    theta = _capped_threshold(descending, total, cap)
+    for r in range(n):
+        v[order[r]] = min(max(descending[r] - theta, 0.0), cap)
+
+
+@kernel
+def _capped_threshold(descending, total, cap):
+    """θ with Σ_j clip(v_j − θ, 0, cap) = total, for v sorted descending; lowers θ from one breakpoint to the next."""
+    n = descending.size
+    entered, capped, theta, filled = 1, 0, descending[0], 0.0
+    while capped < n:
+        enters = descending[entered] if entered < n else -np.inf
+        caps = descending[capped] - cap if capped < entered else -np.inf
+        following = max(enters, caps)
+        gained = (entered - capped) * (theta - following) if entered > capped else 0.0
+        if filled + gained >= total:
+            break
+        filled += gained
+        theta = following
+        if enters >= caps:
+            entered += 1
+        else:
+            capped += 1
+    if entered == capped:
+        return theta
+    # from the sets alone, without the rounding of the walk
+    return (descending[capped:entered].sum() - (total - cap * capped)) / (entered - capped)
+
+
+@kernel
+def kl_project_capped_simplex(q, cap):
+    """argmin of Σ p log(p/q) over {p: Σ p = 1, 0 ≤ p ≤ cap}, in place; q ≥ 0 need not sum to one.
+
+    The k largest become cap, the others are scaled to the mass that is left. Where too few entries are positive
+    (the divergence is infinite on the whole set) the mass that is left is spread evenly.
+    """
+    n = q.size
+    if n * cap <= 1.0 + 1e-12:
+        if n * cap < 1.0 - 1e-9:
+            raise ValueError("cap is too small: the weights cannot sum to one")
+        q[:] = 1.0 / n
+        return
+    order = np.argsort(-q)
+    tail = np.zeros(n + 1)
+    for r in range(n - 1, -1, -1):
+        tail[r] = tail[r + 1] + q[order[r]]
+    k = 0
+    while k < n - 1 and q[order[k]] * (1.0 - k * cap) > cap * tail[k]:
+        k += 1
+    left = max(1.0 - k * cap, 0.0)
+    for r in range(n):
+        if r < k:
+            q[order[r]] = cap
+        else:
+            q[order[r]] = q[order[r]] / tail[k] * left if tail[k] > 0.0 else left / (n - k)
