@@ -1,0 +1,53 @@
+"""A penalty with a quadratic around a point: what proximal-point loops and regularised theorems minimise."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xrisk.functions.penalty import L2, penalty_convexity, penalty_slope, penalty_value, prox
+
+
+class Proximal(NamedTuple):
+    """r(w) + (strength/2)‖w − center‖².
+
+    prox_{s}(v) = prox of r with s′ = s/(1 + s·strength) at (v + s·strength·center)/(1 + s·strength).
+    """
+
+    penalty: Any = L2()
+    strength: float = 1.0
+    center: np.ndarray = np.zeros(1)  # (d,)
+
+    def check(self) -> None:
+        """Refuse a strength that is not positive and a centre that is not finite."""
+        if not 0.0 < self.strength < np.inf:
+            raise ValueError(f"strength must be positive, got {self.strength}")
+        if not np.isfinite(self.center).all():
+            raise ValueError("center must be finite")
+
+
+@penalty_value.of(Proximal)
+def _(r, w):
+    total = 0.0
+    for j in range(w.size):
+        total += (w[j] - r.center[j]) ** 2
+    return penalty_value(r.penalty, w) + 0.5 * r.strength * total
+
+
+@prox.of(Proximal)
+def _(r, w, s):
+    scale = 1.0 + s * r.strength
+    for j in range(w.size):
+        w[j] = (w[j] + s * r.strength * r.center[j]) / scale
+    prox(r.penalty, w, s / scale)
+
+
+@penalty_slope.of(Proximal)
+def _(r, w, out):
+    penalty_slope(r.penalty, w, out)
+    for j in range(w.size):
+        out[j] += r.strength * (w[j] - r.center[j])
+
+
+@penalty_convexity.of(Proximal)
+def _(r):
+    return penalty_convexity(r.penalty) + r.strength

@@ -1,0 +1,336 @@
+"""The theorems' parameter settings of ALEXR: from the constants of a problem and a target ε to a solver.
+
+Formulas are those of the ALEXR paper (theorems 3, 6, 18, 20, 22) and of its book chapter (5.7, 5.8, 5.9), with the
+corrections listed in ``docs/decisions/0003-corrected-theorems.md``. Where a theorem hides absolute constants, one is
+put for each of them; 5.7, 5.8 and 5.9 have explicit ones.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xrisk.functions import (
+    WithThreshold,
+    block_lipschitz,
+    block_slope,
+    block_smoothness,
+    penalty_convexity,
+)
+from xrisk.functions.proximal import Proximal
+from xrisk.inner.oracle import (
+    batch_value,
+    batch_vjp,
+    draw,
+    inner_count,
+    inner_dim,
+    inner_lipschitz,
+    inner_size,
+    inner_smoothness,
+)
+from xrisk.problem import Problem, coupled, coupled_start, inner_values
+from xrisk.solvers.coupled.alexr import ALEXR
+from xrisk.solvers.mirror import Conjugate, Quadratic
+from xrisk.solvers.schedules import GeometricAverage, LastIterate, UniformAverage
+
+
+class Constants(NamedTuple):
+    """What the theorems ask of a problem, in its coupled form."""
+
+    n: int  # inner functions
+    lipschitz_f: float  # C_f
+    smoothness_f: float  # L_f, inf if f has a kink
+    lipschitz_g: float  # C_g
+    smoothness_g: float  # L_g, inf if g has a kink
+    noise_value: float  # σ₀², variance of one sampled inner value
+    noise_gradient: float  # σ₁², variance of one sampled inner gradient
+    spread: float  # δ², variance over i of Jᵢᵀyᵢ
+    mu: float  # strong convexity of r
+    distance: float  # D ≥ ‖x₀ − x*‖
+    omega: float  # Ω ≥ Σᵢ D_ψ(yᵢ*, yᵢ₀)
+
+    def check(self) -> None:
+        """Refuse constants no problem has."""
+        for name, value in zip(self._fields, self, strict=True):
+            if not value >= 0:
+                raise ValueError(f"{name} must not be negative, got {value}")
+
+
+class Setting(NamedTuple):
+    """A solver with the theorem's parameters, its iterations, and the problem it is to run on."""
+
+    problem: Problem
+    solver: ALEXR
+    iterations: int
+
+
+def estimate_constants(
+    problem: Problem,
+    *,
+    mirror: Any = Quadratic(),
+    w0: np.ndarray | None = None,
+    distance: float | None = None,
+    points: int = 3,
+    samples: int = 32,
+    rng: int | np.random.Generator = 0,
+) -> Constants:
+    """Constants of the problem in its coupled form, the noise measured at ``w0`` and ``points`` − 1 points around it.
+
+    C_g and L_g are bounds from the rows of X. ``distance`` is taken from 2 F(x₀)/μ where a strongly convex penalty on w
+    allows it, and must be given otherwise.
+    """
+    problem.check()
+    rng = np.random.default_rng(rng)
+    w0 = np.zeros(inner_size(problem.inner)) if w0 is None else np.asarray(w0, dtype=np.float64)
+    work, x0 = coupled(problem), coupled_start(problem, w0)
+    distance = _distance(problem, work, w0) if distance is None else float(distance)
+    noise_value = noise_gradient = spread = upper = 0.0
+    for point in range(points):
+        x = x0 + (0.0 if point == 0 else 0.5 * distance / np.sqrt(x0.size)) * rng.standard_normal(x0.size)
+        seen = _measure(work, x, samples, rng)
+        noise_value, noise_gradient, spread, upper = np.maximum((noise_value, noise_gradient, spread, upper), seen)
+    lipschitz, smoothness = block_lipschitz(work.outer, upper), block_smoothness(work.outer, upper)
+    n = inner_count(work.inner)
+    omega = n * lipschitz**2 / 2.0 if isinstance(mirror, Quadratic) else n * smoothness * upper**2 / 2.0
+    return Constants(
+        n,
+        float(lipschitz),
+        float(smoothness),
+        float(inner_lipschitz(work.inner)),
+        float(inner_smoothness(work.inner)),
+        float(noise_value),
+        float(noise_gradient),
+        float(spread),
+        float(penalty_convexity(work.penalty)),
+        distance,
+        float(omega),
+    )
+
+
+def _distance(problem: Problem, work: Problem, w0: np.ndarray) -> float:
+    penalty = work.penalty.penalty if isinstance(work.penalty, WithThreshold) else work.penalty
+    mu = penalty_convexity(penalty)
+    if mu <= 0:
+        raise ValueError("distance must be given: without a strongly convex penalty it cannot be estimated")
+    value = problem.value(w0)
+    threshold = float(np.abs(inner_values(problem, w0)).max()) if work is not problem else 0.0
+    return float(np.hypot(np.sqrt(2.0 * max(value, 0.0) / mu), threshold))
+
+
+def _measure(work: Problem, x: np.ndarray, samples: int, rng: np.random.Generator) -> tuple[float, ...]:
+    """σ₀², σ₁², δ² and the largest inner value at x, from at most 64 blocks."""
+    n, m = inner_count(work.inner), inner_dim(work.inner)
+    u = inner_values(work, x)
+    value, y, scratch = np.empty(m), np.empty(m), np.empty(m, dtype=np.int64)
+    noise_value, noise_gradient, means = [], [], []
+    for i in rng.permutation(n)[:64]:
+        block_slope(work.outer, u[i], y)
+        values, grads, weighted = [], [], np.zeros(x.size)
+        for _ in range(samples):
+            batch = draw(work.inner, i, rng, scratch)
+            batch_value(work.inner, i, x, batch, value)
+            grad, one = np.zeros(x.size), np.zeros(x.size)
+            batch_vjp(work.inner, i, x, batch, np.ones(m), 1.0, grad)
+            batch_vjp(work.inner, i, x, batch, y, 1.0, one)
+            values.append(value.copy())
+            grads.append(grad)
+            weighted += one / samples
+        noise_value.append(np.var(values, axis=0).sum())
+        noise_gradient.append(np.var(grads, axis=0).sum())
+        means.append(weighted)
+    return max(noise_value), max(noise_gradient), float(np.var(means, axis=0).sum()), float(np.abs(u).max())
+
+
+def theorem_5_7(problem: Problem, eps: float, **options: Any) -> Setting:
+    """Book, theorem 5.7: μ > 0, f smooth; (μ/2) E‖x_T − x*‖² ≤ ε for the last iterate. Explicit constants."""
+    c, solver = _settle(problem, eps, options, strongly=True)
+    S, B, rho = solver.blocks, solver.batch, _rho(solver, c)
+    smooth_g = math.isfinite(c.smoothness_g)
+    noise = 3.0 * (_sigma2(c, S, B) + (0.0 if smooth_g else 4.0 * (c.lipschitz_f * c.lipschitz_g) ** 2))
+    bounds = [S / (2.0 * c.n), 0.5, math.sqrt(c.mu * S / (c.n * c.smoothness_f)) / (8.0 * c.lipschitz_g)]
+    bounds.append(c.mu * eps / (noise + c.mu * eps))
+    if c.noise_value > 0:
+        a = eps * B / (24.0 * c.smoothness_f * c.noise_value)
+        bounds.append(a / (1.0 + a) * S / c.n)
+    if smooth_g:
+        bounds.append(c.mu / (2.0 * c.lipschitz_f * c.smoothness_g + c.mu))
+    left = min(bounds)  # 1 − θ
+    theta = 1.0 - left
+    tau = rho * (S / c.n - left) / left
+    start = c.mu / 2.0 * c.distance**2 + 2.0 * rho / S * c.omega
+    return _setting(problem, solver, left / (theta * c.mu), tau, theta, math.log(max(3.0 * start / eps, math.e)) / left)
+
+
+def theorem_3(problem: Problem, eps: float, **options: Any) -> Setting:
+    """ALEXR, theorem 3: μ > 0, f smooth; (μ/2) E‖x_T − x*‖² ≤ ε for the last iterate."""
+    c, solver = _settle(problem, eps, options, strongly=True)
+    S, rho = solver.blocks, _rho(solver, c)
+    left = min(S / (2.0 * c.n), 0.5, _theorem_3_bounds(c, S, solver.batch, eps))
+    tau = rho * (S / (c.n * left) - 1.0)
+    start = c.mu / 2.0 * c.distance**2 + 2.0 * rho / S * c.omega
+    iterations = math.log(max(3.0 * start / eps, math.e)) / left
+    return _setting(problem, solver, left / (c.mu * (1.0 - left)), tau, 1.0 - left, iterations)
+
+
+def theorem_18(problem: Problem, eps: float, **options: Any) -> Setting:
+    """ALEXR, theorem 18: convex r, f smooth; theorem 3 on F + (ε/2)‖x‖², E[F − F*] ≤ ε for the weighted average.
+
+    The problem of the setting is the regularised one in its coupled form: a threshold stands last in its w.
+    """
+    work = coupled(problem)
+    size = inner_size(work.inner)
+    regular = Problem(work.inner, work.outer, Proximal(work.penalty, float(eps), np.zeros(size)))
+    if "constants" in options:
+        options["constants"] = options["constants"]._replace(mu=options["constants"].mu + eps)
+    elif "distance" not in options:
+        options["distance"] = _distance(problem, work, options.get("w0", np.zeros(inner_size(problem.inner))))
+    setting = theorem_3(regular, eps, **options)
+    return setting._replace(solver=setting.solver._replace(average=GeometricAverage(setting.solver.theta)))
+
+
+def theorem_20(problem: Problem, eps: float, **options: Any) -> Setting:
+    """ALEXR, theorem 20: θ = 0, μ > 0, f smooth: the rate of SOX without momentum."""
+    c, solver = _settle(problem, eps, options, strongly=True)
+    S, rho = solver.blocks, _rho(solver, c)
+    curved = c.mu / (c.lipschitz_g**2 * c.smoothness_f)
+    # at most a third of S/n keeps the corrected τ positive
+    left = min(S / (3.0 * c.n), 0.5, _theorem_3_bounds(c, S, solver.batch, eps), curved)
+    tau = rho * (S / (2.0 * c.n * left) - 1.0 + S / (2.0 * c.n))
+    start = c.mu / 2.0 * c.distance**2 + 2.0 * rho / S * c.omega
+    iterations = math.log(max(3.0 * start / eps, math.e)) / left
+    return _setting(problem, solver, left / (c.mu * (1.0 - left)), tau, 0.0, iterations)
+
+
+def theorem_6(problem: Problem, eps: float, **options: Any) -> Setting:
+    """ALEXR, theorem 6: convex r, θ = 1, smooth ψ; E[F − F*] ≤ ε for the mean of x_1, …, x_T."""
+    c, solver = _settle(problem, eps, options, strongly=False)
+    S, B, mu_psi = solver.blocks, solver.batch, _mu_psi(solver, c)
+    cost = [math.sqrt(c.n / S) * c.lipschitz_g, c.spread / (S * eps), c.lipschitz_f**2 * c.noise_gradient / (B * eps)]
+    smooth_g = math.isfinite(c.smoothness_g)
+    cost.append(
+        c.smoothness_g * c.lipschitz_f if smooth_g else (c.lipschitz_f * c.lipschitz_g) ** 2 / eps,
+    )
+    tau = max(math.sqrt(S / c.n) * c.lipschitz_g / mu_psi, c.noise_value / (mu_psi * B * eps))
+    return _convex(problem, solver, c, eps, 1.0 / max(cost), tau, 1.0)
+
+
+def theorem_22(problem: Problem, eps: float, **options: Any) -> Setting:
+    """ALEXR, theorem 22 (corrected): convex r, θ = 0, smooth ψ."""
+    c, solver = _settle(problem, eps, options, strongly=False)
+    S, B = solver.blocks, solver.batch
+    cost = (c.lipschitz_f * c.lipschitz_g) ** 2 + c.spread / S + c.lipschitz_f**2 * c.noise_gradient / B
+    tau = max(c.noise_value / (_mu_psi(solver, c) * B * eps), np.finfo(float).tiny)
+    return _convex(problem, solver, c, eps, eps / cost, tau, 0.0)
+
+
+def theorem_5_9(problem: Problem, eps: float, **options: Any) -> Setting:
+    """Book, theorem 5.9: convex r, g smooth, θ = 1, ψ quadratic; explicit constants, corrected iterations."""
+    c, solver = _settle(problem, eps, options, strongly=False)
+    if not math.isfinite(c.smoothness_g):
+        raise ValueError("theorem 5.9 needs smooth inner functions: theorem 5.8 does not")
+    _quadratic_only(solver)
+    S, B = solver.blocks, solver.batch
+    steps = [math.sqrt(S / c.n) / c.lipschitz_g]
+    sigma2 = _sigma2(c, S, B)
+    if sigma2 > 0:
+        steps.append(eps / (8.0 * sigma2))
+    if c.smoothness_g > 0:
+        steps.append(1.0 / (2.0 * c.lipschitz_f * c.smoothness_g))
+    step = min(steps)
+    tau = max(64.0 * c.noise_value / (B * eps), 32.0 * step * c.lipschitz_g**2)
+    iterations = max(
+        4.0 * c.distance**2 / (step * eps),
+        8.0 * c.omega * (3.0 - 2.0 * S / c.n) * tau / (S * eps),
+        128.0 * c.omega * c.noise_value / (c.n * B * eps**2),
+    )
+    return _setting(problem, solver, step, tau, 1.0, iterations, UniformAverage())
+
+
+def theorem_5_8(problem: Problem, eps: float, **options: Any) -> Setting:
+    """Book, theorem 5.8: convex r, g Lipschitz, θ = 0, ψ quadratic; explicit constants, corrected iterations."""
+    c, solver = _settle(problem, eps, options, strongly=False)
+    _quadratic_only(solver)
+    S, B = solver.blocks, solver.batch
+    step = eps / (6.0 * (_sigma2(c, S, B) + 8.0 * (c.lipschitz_f * c.lipschitz_g) ** 2))
+    tau = max(6.0 * c.noise_value / (B * eps), np.finfo(float).tiny)
+    iterations = max(
+        3.0 * c.distance**2 / (step * eps),
+        36.0 * c.omega * c.noise_value * (2.0 - S / c.n) / (B * S * eps**2),
+        18.0 * c.omega * c.noise_value / (c.n * B * eps**2),
+    )
+    return _setting(problem, solver, step, tau, 0.0, iterations, UniformAverage())
+
+
+def _theorem_3_bounds(c: Constants, S: int, B: int, eps: float) -> float:
+    bounds = [math.sqrt(c.mu * S / (c.n * c.smoothness_f)) / c.lipschitz_g]
+    noises = (
+        (B * S * eps, c.n * c.smoothness_f * c.noise_value),
+        (B * c.mu * eps, c.lipschitz_f**2 * c.noise_gradient),
+        (S * c.mu * eps, c.spread),
+    )
+    bounds += [top / noise for top, noise in noises if noise > 0]
+    if math.isfinite(c.smoothness_g):
+        bounds += [c.mu / (c.smoothness_g * c.lipschitz_f)] if c.smoothness_g > 0 else []
+    else:
+        bounds.append(c.mu * eps / (c.lipschitz_f * c.lipschitz_g) ** 2)
+    return min(bounds)
+
+
+def _convex(
+    problem: Problem, solver: ALEXR, c: Constants, eps: float, step: float, tau: float, theta: float
+) -> Setting:
+    """Iterations of theorems 6 and 22: the distance and the dual term, κ_ψ = 1 + L_ψ²/(S μ_ψ²) with L_ψ = 1."""
+    kappa = 1.0 + 1.0 / (solver.blocks * _mu_psi(solver, c) ** 2)  # type: ignore[operator]
+    iterations = c.distance**2 / (step * eps) + kappa * tau * c.omega / (solver.blocks * eps)  # type: ignore[operator]
+    return _setting(problem, solver, step, tau, theta, iterations, UniformAverage())
+
+
+def _settle(problem: Problem, eps: float, options: dict[str, Any], *, strongly: bool) -> tuple[Constants, Any]:
+    if not 0.0 < eps < np.inf:
+        raise ValueError(f"eps must be positive, got {eps}")
+    names = {"blocks", "batch", "mirror"}
+    chosen = ALEXR(**{name: value for name, value in options.items() if name in names})
+    _, solver = chosen.prepare(problem)
+    rest = {name: value for name, value in options.items() if name not in names}
+    c = rest.pop("constants", None)
+    c = estimate_constants(problem, mirror=solver.mirror, **rest) if c is None else c
+    c.check()
+    if strongly and c.mu <= 0:
+        raise ValueError("this theorem needs a strongly convex penalty, mu is 0: use theorem 6, 18, 5.8 or 5.9")
+    if strongly and not math.isfinite(c.smoothness_f):
+        raise ValueError("this theorem needs a smooth outer function: smooth it with Smoothed, or use theorem 6 or 5.8")
+    if not math.isfinite(c.lipschitz_f) or not math.isfinite(c.lipschitz_g):
+        raise ValueError("the theorems need Lipschitz functions: give constants with finite lipschitz_f and lipschitz_g")
+    return c, solver
+
+
+def _setting(
+    problem: Problem,
+    solver: ALEXR,
+    step: float,
+    tau: float,
+    theta: float,
+    iterations: float,
+    average: Any = LastIterate(),
+) -> Setting:
+    solver = solver._replace(step=float(step), dual_step=1.0 / float(tau), theta=float(theta), average=average)
+    return Setting(problem, solver, math.ceil(iterations))
+
+
+def _sigma2(c: Constants, S: int, B: int) -> float:
+    """Variance of the primal gradient estimate, S blocks without replacement and B samples of each."""
+    between = c.spread * (c.n - S) / (S * (c.n - 1)) if c.n > 1 else 0.0
+    return c.lipschitz_f**2 * c.noise_gradient / (S * B) + between
+
+
+def _rho(solver: ALEXR, c: Constants) -> float:
+    return 1.0 if isinstance(solver.mirror, Conjugate) else 1.0 / c.smoothness_f
+
+
+def _mu_psi(solver: ALEXR, c: Constants) -> float:
+    return 1.0 / c.smoothness_f if isinstance(solver.mirror, Conjugate) else 1.0
+
+
+def _quadratic_only(solver: ALEXR) -> None:
+    if not isinstance(solver.mirror, Quadratic):
+        raise ValueError(f"mirror must be Quadratic() for this theorem, got {solver.mirror}")

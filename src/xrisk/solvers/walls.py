@@ -1,0 +1,224 @@
+"""Penalties and domains as Newton's method wants them: ridges, smoothed norms, and logarithmic walls."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xrisk.functions import (
+    L1,
+    L2,
+    Ball,
+    Box,
+    CappedSimplex,
+    ElasticNet,
+    GroupLasso,
+    NonNegative,
+    NoPenalty,
+    Restricted,
+    Simplex,
+    Unpenalised,
+)
+from xrisk.generic import generic
+
+
+class Walls(NamedTuple):
+    """r(w) = ½ Σ l2ⱼ wⱼ² + Σ strength·‖w_g‖ within low ≤ w ≤ high, ‖w‖ ≤ radius, Σ w = total.
+
+    Ball, sum and norms are of the first ``covered`` coordinates; ``total`` is NaN where the sum is free.
+    """
+
+    l2: np.ndarray  # (d,)
+    strength: float  # of every norm
+    size: int  # coordinates in a norm
+    low: np.ndarray  # (d,)
+    high: np.ndarray  # (d,)
+    radius: float
+    total: float
+    covered: int
+
+
+@generic
+def walls_of(penalty, d):
+    """The walls of a penalty or domain on d coordinates."""
+
+
+def _open(d: int) -> Walls:
+    return Walls(np.zeros(d), 0.0, 1, np.full(d, -np.inf), np.full(d, np.inf), np.inf, np.nan, d)
+
+
+@walls_of.of(NoPenalty)
+def _(r, d):
+    return _open(d)
+
+
+@walls_of.of(L1)
+def _(r, d):
+    return _open(d)._replace(strength=r.l1)
+
+
+@walls_of.of(L2)
+def _(r, d):
+    return _open(d)._replace(l2=np.full(d, r.l2))
+
+
+@walls_of.of(ElasticNet)
+def _(r, d):
+    return _open(d)._replace(strength=r.l1, l2=np.full(d, r.l2))
+
+
+@walls_of.of(GroupLasso)
+def _(r, d):
+    return _open(d)._replace(strength=r.strength, size=int(r.size), l2=np.full(d, r.l2))
+
+
+@walls_of.of(Box)
+def _(r, d):
+    return _open(d)._replace(low=np.full(d, r.low), high=np.full(d, r.high))
+
+
+@walls_of.of(NonNegative)
+def _(r, d):
+    return _open(d)._replace(low=np.zeros(d))
+
+
+@walls_of.of(Ball)
+def _(r, d):
+    return _open(d)._replace(radius=r.radius)
+
+
+@walls_of.of(Simplex)
+def _(r, d):
+    return _open(d)._replace(low=np.zeros(d), total=r.total)
+
+
+@walls_of.of(CappedSimplex)
+def _(r, d):
+    return _open(d)._replace(low=np.zeros(d), high=np.full(d, r.cap), total=r.total)
+
+
+@walls_of.of(Restricted)
+def _(r, d):
+    penalty, domain = walls_of(r.penalty, d), walls_of(r.domain, d)
+    return domain._replace(l2=penalty.l2, strength=penalty.strength, size=penalty.size)
+
+
+@walls_of.of(Unpenalised)
+def _(r, d):
+    inside = walls_of(r.penalty, d - r.free)
+    return inside._replace(
+        l2=np.append(inside.l2, np.zeros(r.free)),
+        low=np.append(inside.low, np.full(r.free, -np.inf)),
+        high=np.append(inside.high, np.full(r.free, np.inf)),
+    )
+
+
+def wall_count(walls: Walls) -> int:
+    """Number of smoothed norms and walls."""
+    norms = -(-walls.covered // walls.size) if walls.strength > 0.0 else 0
+    bounds = int(np.isfinite(walls.low).sum() + np.isfinite(walls.high).sum())
+    return norms + bounds + int(np.isfinite(walls.radius))
+
+
+def wall_gradient(walls: Walls, w: np.ndarray, mu: float) -> np.ndarray:
+    """Gradient (d) of the penalty, its norms smoothed and its domain walled off with weight ``mu``."""
+    grad = walls.l2 * w - mu / (w - walls.low) + mu / (walls.high - w)
+    inside = w[: walls.covered]
+    if walls.strength > 0.0:
+        grad[: walls.covered] += _norm_slopes(walls, inside, mu)
+    if np.isfinite(walls.radius):
+        grad[: walls.covered] += 2.0 * mu / _ball_slack(walls, inside) * inside
+    return grad
+
+
+def add_wall_hessian(walls: Walls, w: np.ndarray, mu: float, H: np.ndarray) -> None:
+    """Add the Hessian of the same to H (d, d)."""
+    diagonal = walls.l2 + mu / (w - walls.low) ** 2 + mu / (walls.high - w) ** 2
+    inside, covered = w[: walls.covered], walls.covered
+    if np.isfinite(walls.radius):
+        slack = _ball_slack(walls, inside)
+        diagonal[:covered] += 2.0 * mu / slack
+        H[:covered, :covered] += 4.0 * mu / slack**2 * np.outer(inside, inside)
+    if walls.strength > 0.0:
+        square = walls.strength**2
+        root = np.hypot(mu, walls.strength * _norms(walls, inside))
+        diagonal[:covered] += square / (mu + root)
+        # of ‖w_g‖ the curvature along w_g is smaller than across it
+        less = square / (mu + root) ** 2 * square / root
+        for start in range(0, covered, walls.size):
+            part = inside[start : start + walls.size]
+            H[start : start + part.size, start : start + part.size] -= less[start] * np.outer(part, part)
+    H[np.diag_indices_from(H)] += diagonal
+
+
+def wall_short(walls: Walls, w: np.ndarray, mu: float) -> float:
+    """By how much ⟨slope, w⟩ − r*(slope) falls short of r(w), the slopes being those of norms and walls."""
+    inside = w[: walls.covered]
+    short = 0.0
+    if walls.strength > 0.0:
+        norms = _norms(walls, inside)[:: walls.size]
+        root = np.hypot(mu, walls.strength * norms)
+        # s r − s² r²/(μ + R) without the difference of large numbers
+        short += float((walls.strength * norms * mu / (mu + root) * (1.0 + mu / (root + walls.strength * norms))).sum())
+    pull = mu / (walls.high - w) - mu / (w - walls.low)
+    to_high = np.where(np.isfinite(walls.high), walls.high - w, 0.0)
+    to_low = np.where(np.isfinite(walls.low), w - walls.low, 0.0)
+    short += float(np.where(pull > 0.0, pull * to_high, -pull * to_low).sum())
+    if np.isfinite(walls.radius):
+        norm = float(np.linalg.norm(inside))
+        short += 2.0 * mu * norm / (walls.radius + norm)
+    return short
+
+
+def longest_step(walls: Walls, w: np.ndarray, dw: np.ndarray) -> float:
+    """The largest t with w + t dw inside the walls; inf if there is none in the way."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        down = np.where(dw < 0.0, (walls.low - w) / dw, np.inf)
+        up = np.where(dw > 0.0, (walls.high - w) / dw, np.inf)
+    top = float(min(down.min(), up.min()))
+    if np.isfinite(walls.radius):
+        inside, along = w[: walls.covered], dw[: walls.covered]
+        a, b, slack = along @ along, inside @ along, _ball_slack(walls, inside)
+        if a > 0.0:
+            root = np.sqrt(b * b + a * slack)
+            top = min(top, float(slack / (b + root) if b > 0.0 else (root - b) / a))
+    return top
+
+
+def fix_points(walls: Walls) -> tuple[Walls, np.ndarray]:
+    """Walls without those that leave a coordinate no room, and the mask of the coordinates so fixed."""
+    fixed = walls.high <= walls.low
+    room = float(np.minimum(walls.high, walls.total)[: walls.covered].sum()) if np.isfinite(walls.total) else np.inf
+    if room <= walls.total * (1.0 + 1e-12):
+        fixed[: walls.covered] = True
+        walls = walls._replace(total=np.nan)
+    low, high = np.where(fixed, -np.inf, walls.low), np.where(fixed, np.inf, walls.high)
+    return walls._replace(low=low, high=high), fixed
+
+
+def interior_start(walls: Walls, unit: np.ndarray) -> np.ndarray:
+    """A point (d) well inside, near zero where it may be; ``unit`` (d) says what is near."""
+    if np.isfinite(walls.total):
+        w = np.zeros(walls.low.size)
+        w[: walls.covered] = walls.total / walls.covered
+        return w
+    margin = np.minimum(unit, 0.25 * (walls.high - walls.low))
+    return np.clip(np.zeros(walls.low.size), walls.low + margin, walls.high - margin)
+
+
+def _ball_slack(walls: Walls, inside: np.ndarray) -> float:
+    norm = float(np.linalg.norm(inside))
+    return (walls.radius - norm) * (walls.radius + norm)
+
+
+def _norms(walls: Walls, inside: np.ndarray) -> np.ndarray:
+    """‖w_g‖, repeated for every coordinate of its group."""
+    if walls.size == 1:
+        return np.abs(inside)
+    starts = np.arange(0, inside.size, walls.size)
+    norms = np.sqrt(np.add.reduceat(inside**2, starts))
+    return np.repeat(norms, np.diff(np.append(starts, inside.size)))
+
+
+def _norm_slopes(walls: Walls, inside: np.ndarray, mu: float) -> np.ndarray:
+    root = np.hypot(mu, walls.strength * _norms(walls, inside))
+    return walls.strength**2 * inside / (mu + root)

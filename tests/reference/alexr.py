@@ -1,0 +1,28 @@
+"""ALEXR, Algorithm 1, as naive as can be: plain NumPy on arrays, no kernels of ours.
+
+``value(i, x, batch)`` and ``jacobian(i, x, batch)`` are those of gᵢ on the batch, ``draw(i)`` draws a batch,
+``dual_step(i, g, tau)`` returns the new yᵢ, ``prox(x, s)`` the proximal point.
+"""
+
+import numpy as np
+
+
+def alexr(x, n, steps, *, step, dual_step, theta, blocks, draw, value, jacobian, dual_step_of, prox, rng, shared=False):
+    x, x_prev, order = x.copy(), x.copy(), np.arange(n)
+    xs, ys = [], {}
+    for _ in range(steps):
+        sampled, pairs = [], {}
+        gradients = []
+        for a in range(blocks):
+            b = rng.integers(a, n)
+            order[[a, b]] = order[[b, a]]
+            i = int(order[a])
+            sampled.append(i)
+            pairs[i] = pairs[sampled[0]] if shared and a > 0 else (draw(i, rng), draw(i, rng))
+            first, second = pairs[i]
+            g = value(i, x, first) + theta * (value(i, x, first) - value(i, x_prev, first))
+            ys[i] = dual_step_of(i, g, 1.0 / dual_step)
+            gradients.append(jacobian(i, x, second).T @ np.atleast_1d(ys[i]))
+        x, x_prev = prox(x - step * np.mean(gradients, axis=0), step), x
+        xs.append(x)
+    return np.array(xs), ys
