@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from xrisk.compile import kernel
 from xrisk.functions import (
     ChiSquareA,
     ChiSquareB,
@@ -22,14 +21,11 @@ from xrisk.functions import (
     HardSmooth,
     HingeLoss,
     Huber,
-    LogSumExp,
-    MaxOuter,
     Power,
     Scaled,
     Smoothed,
     SmoothedHinge,
     SquaredHinge,
-    TopSum,
     loss_curvature,
     loss_kink,
     loss_slope,
@@ -37,7 +33,6 @@ from xrisk.functions import (
     outer_curvature,
     outer_kink,
     outer_slope,
-    outer_value,
 )
 from xrisk.generic import generic
 

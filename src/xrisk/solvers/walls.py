@@ -1,6 +1,6 @@
 """Penalties and domains as Newton's method wants them: ridges, smoothed norms, and logarithmic walls."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -141,13 +141,19 @@ def add_wall_hessian(walls: Walls, w: np.ndarray, mu: float, H: np.ndarray) -> N
     if walls.strength > 0.0:
         square = walls.strength**2
         root = np.hypot(mu, walls.strength * _norms(walls, inside))
-        diagonal[:covered] += square / (mu + root)
-        # of ‖w_g‖ the curvature along w_g is smaller than across it
-        less = square / (mu + root) ** 2 * square / root
-        for start in range(0, covered, walls.size):
-            part = inside[start : start + walls.size]
-            H[start : start + part.size, start : start + part.size] -= less[start] * np.outer(part, part)
+        if walls.size == 1:
+            diagonal[:covered] += square * mu / ((mu + root) * root)
+        else:
+            diagonal[:covered] += square / (mu + root)
+            _add_norm_blocks(walls, inside, -((square / (mu + root)) ** 2) / root, H)
     H[np.diag_indices_from(H)] += diagonal
+
+
+def _add_norm_blocks(walls: Walls, inside: np.ndarray, factor: np.ndarray, H: np.ndarray) -> None:
+    """Along w_g the curvature of ‖w_g‖ is smaller than across it."""
+    for start in range(0, walls.covered, walls.size):
+        part = inside[start : start + walls.size]
+        H[start : start + part.size, start : start + part.size] += factor[start] * np.outer(part, part)
 
 
 def wall_short(walls: Walls, w: np.ndarray, mu: float) -> float:
@@ -184,15 +190,18 @@ def longest_step(walls: Walls, w: np.ndarray, dw: np.ndarray) -> float:
     return top
 
 
-def fix_points(walls: Walls) -> tuple[Walls, np.ndarray]:
-    """Walls without those that leave a coordinate no room, and the mask of the coordinates so fixed."""
-    fixed = walls.high <= walls.low
-    room = float(np.minimum(walls.high, walls.total)[: walls.covered].sum()) if np.isfinite(walls.total) else np.inf
-    if room <= walls.total * (1.0 + 1e-12):
-        fixed[: walls.covered] = True
-        walls = walls._replace(total=np.nan)
+def fix_points(walls: Walls) -> tuple[Walls, np.ndarray, np.ndarray]:
+    """Walls without those that leave a coordinate no room, the mask of coordinates so fixed, and where they are."""
+    fixed, place = walls.high <= walls.low, walls.low.copy()
+    if np.isfinite(walls.total):
+        most = np.minimum(walls.high, walls.total)[: walls.covered]
+        if most.sum() <= walls.total * (1.0 + 1e-12):
+            fixed[: walls.covered], place[: walls.covered] = True, most
+            walls = walls._replace(total=np.nan)
+        else:  # no weight can reach a cap above the sum of all
+            walls = walls._replace(high=np.where(walls.high < walls.total, walls.high, np.inf))
     low, high = np.where(fixed, -np.inf, walls.low), np.where(fixed, np.inf, walls.high)
-    return walls._replace(low=low, high=high), fixed
+    return walls._replace(low=low, high=high), fixed, place
 
 
 def interior_start(walls: Walls, unit: np.ndarray) -> np.ndarray:

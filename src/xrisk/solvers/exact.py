@@ -1,0 +1,313 @@
+"""The ground truth: Newton's method along a path of smoothed problems, for convex problems with linear models."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from xrisk.compile import canonical
+from xrisk.functions import penalty_value
+from xrisk.inner.oracle import inner_count, inner_dim, inner_size
+from xrisk.problem import Problem, is_risk
+from xrisk.solvers.links import join_value, link_conjugate, link_is_tied, link_of, link_slopes
+from xrisk.solvers.newton import (
+    Terms,
+    add_bend,
+    add_pull,
+    column_sizes,
+    empty_terms,
+    fill_terms,
+    jacobian,
+    position_scores,
+    scores_of,
+    smoothed_inner,
+)
+from xrisk.solvers.walls import (
+    Walls,
+    add_wall_hessian,
+    fix_points,
+    interior_start,
+    longest_step,
+    wall_count,
+    wall_gradient,
+    wall_short,
+    walls_of,
+)
+
+__all__ = ["Optimum", "exact", "position_scores"]
+
+LARGEST = 5000  # variables; the Hessian is dense
+START = 0.1  # first smoothing, relative to the size of the problem
+CENTRED = 0.1  # a point is near the path when its Newton decrement is below this part of the smoothing
+FLAT = "the objective is flat to the tolerance but w still moves: the minimum may not be attained"
+
+
+class Optimum(NamedTuple):
+    """The optimum of a problem, and the dual point that shows it."""
+
+    value: float  # objective at w
+    w: np.ndarray  # (d,) minimiser
+    dual: np.ndarray  # (n, m) weights y of the inner functions; of a risk, n·q
+    slopes: np.ndarray  # (positions,) or (positions, classes): slopes of the losses
+    steps: int  # Newton steps
+    gap: float  # estimate of value − optimum
+    stop: str  # why it ended
+
+
+class Task(NamedTuple):
+    """What stays the same along the path."""
+
+    problem: Problem
+    inner: Any  # with losses that can be smoothed
+    link: Any
+    walls: Walls
+    fixed: np.ndarray  # (d,) coordinates that cannot move
+    n: int
+    shape: tuple[int, int]  # of the inner values, tied ones side by side
+    size: float  # of the objective
+    loss_size: float  # of a loss
+    wall_size: float  # of a wall
+
+
+class Point(NamedTuple):
+    """A point on the way, everything known of it."""
+
+    w: np.ndarray
+    z: np.ndarray  # scores
+    terms: Terms
+    shift: np.ndarray  # thresholds of the blocks
+    y: np.ndarray  # weights, of the task's shape
+    curve: np.ndarray  # their curvatures
+    theta: float  # smoothing
+    along: float  # derivative of the smoothed objective in the direction last tried
+
+
+def exact(problem: Problem, *, tol: float = 1e-9, max_steps: int = 400) -> Optimum:
+    """Minimise a convex problem of a linear model to ``tol`` relative to its objective.
+
+    Every kink is smoothed so that its slope is an interior dual point, every domain is walled off by logarithms, and
+    Newton's method follows the minimiser as the smoothing vanishes. Thresholds of risks are eliminated.
+
+    Parameters
+    ----------
+    problem : Problem
+        Group means of a linear or softmax model, or noisy coordinates; any of our outer functions, risks, penalties.
+    tol : float
+        Accepted suboptimality relative to the objective.
+    max_steps : int
+        Newton steps after which it gives up.
+
+    Returns
+    -------
+    Optimum
+        With ``gap`` an estimate: the duality gap with an inexact stationarity allowed for by the Newton decrement.
+
+    Examples
+    --------
+    >>> from xrisk import Problem
+    >>> from xrisk.functions import HardSmooth, L2
+    >>> from xrisk.inner import NoisyCoordinates
+    >>> best = exact(Problem(NoisyCoordinates(n=4, nu=0.3), HardSmooth(nu=0.3), L2(0.125)))
+    >>> round(best.value, 9)
+    -0.03
+    """
+    task, w = _task(problem)
+    point = _evaluate(task, w, scores_of(task.inner, w), START)
+    if not np.isfinite(point.terms.u).all():
+        raise ValueError("exact cannot start: the losses overflow at w = 0; scale the data down")
+    return _follow(task, point, tol, max_steps)
+
+
+def _task(problem: Problem) -> tuple[Task, np.ndarray]:
+    problem = canonical(problem)
+    problem.check()
+    g = problem.inner
+    if type(g) not in scores_of.table or type(problem.penalty) not in walls_of.table:
+        raise ValueError(
+            f"exact needs group means of a linear model with a penalty of ours, got {type(g).__name__} "
+            f"with {type(problem.penalty).__name__}"
+        )
+    n, m, d = inner_count(g), inner_dim(g), inner_size(g)
+    if d > LARGEST:
+        raise ValueError(f"exact solves for at most {LARGEST} variables, got {d}")
+    walls, fixed, place = fix_points(walls_of(problem.penalty, d))
+    w = interior_start(walls, 1.0 / (np.sqrt(d) * _positive(column_sizes(g))))
+    w[fixed] = place[fixed]
+    shape = (1, n) if is_risk(problem.outer) else (n, m)
+    task = Task(problem, smoothed_inner(g), link_of(problem.outer, n, m), walls, fixed, n, shape, 1.0, 1.0, 1.0)
+    return _sized(task, w), w
+
+
+def _positive(sizes: np.ndarray) -> np.ndarray:
+    return np.where(sizes > 0.0, sizes, 1.0)
+
+
+def _sized(task: Task, w: np.ndarray) -> Task:
+    """Measure losses and objective at the start, so that smoothing means the same at every scale of the data."""
+    point = _evaluate(task, w, scores_of(task.inner, w), 1e-3)
+    u = point.terms.true
+    loss_size = float(np.abs(u).mean()) or 1.0
+    spread = float(np.abs(point.y.reshape(-1) * (u - np.median(u))).mean())
+    size = max(float(np.abs(point.y).mean()) * loss_size, spread)
+    if not (np.isfinite(size) and size > 0.0):
+        size = 1.0
+    return task._replace(size=size, loss_size=loss_size, wall_size=size / max(1, wall_count(task.walls)))
+
+
+def _evaluate(task: Task, w: np.ndarray, z: np.ndarray, theta: float, near: Any = None) -> Point:
+    return _along(task, w, z, theta, np.zeros_like(w), np.zeros_like(z), near)
+
+
+def _along(task: Task, w: np.ndarray, z: np.ndarray, theta: float, dw: np.ndarray, dz: np.ndarray, near: Any) -> Point:
+    """The point (w, z) at smoothing ``theta``, and the derivative there along (dw, dz)."""
+    terms = empty_terms(task.inner)
+    fill_terms(task.inner, z, dz, theta * task.loss_size, terms)
+    u = terms.u.reshape(task.shape)
+    shift = np.zeros(u.shape[0]) if near is None else near.shift.copy()
+    y, curve = np.zeros(task.shape), np.zeros(task.shape)
+    if np.isfinite(u).all():
+        link_slopes(task.link, u, theta * task.size / (u.size / task.n), shift, y, curve)
+    else:
+        y[:] = np.inf
+    slope = float((y.reshape(-1) * terms.along).sum() / task.n)
+    slope += float(wall_gradient(task.walls, w, theta * task.wall_size) @ dw)
+    return Point(w, z, terms, shift, y, curve, theta, slope)
+
+
+def _gradient(task: Task, point: Point) -> np.ndarray:
+    grad = wall_gradient(task.walls, point.w, point.theta * task.wall_size)
+    add_pull(task.inner, point.terms, point.y.reshape(-1) / task.n, grad)
+    grad[task.fixed] = 0.0
+    return grad
+
+
+def _hessian(task: Task, point: Point) -> np.ndarray:
+    d = point.w.size
+    H = np.zeros((d, d))
+    add_bend(task.inner, point.terms, point.y.reshape(-1) / task.n, H)
+    if point.curve.any():
+        J = jacobian(task.inner, point.terms)
+        curve = point.curve
+        if link_is_tied(task.link):
+            blocks = J.reshape(*task.shape, d)
+            total = _positive(curve.sum(axis=1))[:, None]
+            blocks -= np.einsum("ij,ijk->ik", curve / total, blocks)[:, None, :]
+        J *= np.sqrt(curve.reshape(-1) / task.n)[:, None]
+        H += J.T @ J
+    add_wall_hessian(task.walls, point.w, point.theta * task.wall_size, H)
+    return H
+
+
+class Solve(NamedTuple):
+    """Solves with a factored Hessian, on the coordinates that move and, where their sum is fixed, across it."""
+
+    factor: Any
+    scale: np.ndarray
+    free: np.ndarray  # (d,) mask of coordinates that move
+    summed: np.ndarray  # (d,) 1 where a coordinate counts in a fixed sum
+    normal: np.ndarray  # H⁻¹ summed
+
+    def __call__(self, g: np.ndarray) -> np.ndarray:
+        x = self.back(g)
+        weight = self.summed @ self.normal
+        return x - self.normal * ((self.summed @ x) / weight) if weight > 0.0 else x
+
+    def back(self, g: np.ndarray) -> np.ndarray:
+        return np.where(self.free, self.scale * cho_solve(self.factor, self.scale * g, check_finite=False), 0.0)
+
+
+def _factor(task: Task, H: np.ndarray) -> Solve:
+    H[task.fixed, :] = 0.0
+    H[:, task.fixed] = 0.0
+    scale = 1.0 / np.sqrt(_positive(np.diag(H)))
+    H *= scale
+    H *= scale[:, None]
+    summed = ((np.arange(scale.size) < task.walls.covered) & ~task.fixed & np.isfinite(task.walls.total)).astype(float)
+    solve = Solve(_cholesky(H), scale, ~task.fixed, summed, np.zeros(scale.size))
+    return solve._replace(normal=solve.back(summed)) if summed.any() else solve
+
+
+def _cholesky(H: np.ndarray) -> Any:
+    """Factor of H, whose diagonal is one, with the least ridge that makes it definite in floating point."""
+    for ridge in 10.0 ** np.arange(-14, 0):
+        np.fill_diagonal(H, 1.0 + ridge)
+        try:
+            return cho_factor(H, lower=True, check_finite=False)
+        except np.linalg.LinAlgError:
+            continue
+    return np.eye(H.shape[0]), True
+
+
+def _short(task: Task, point: Point) -> tuple[float, float]:
+    """Objective at the point, and by how much the dual point falls short of it, were it stationary."""
+    value = join_value(task.problem.outer, point.terms.true.reshape(-1, inner_dim(task.inner)))
+    proven = float((point.y.reshape(-1) * point.terms.lower).sum())
+    proven = (proven - link_conjugate(task.link, point.y)) / task.n
+    short = value - proven + wall_short(task.walls, point.w, point.theta * task.wall_size)
+    return value + float(penalty_value(task.problem.penalty, point.w)), short
+
+
+def _follow(task: Task, point: Point, tol: float, max_steps: int) -> Optimum:
+    """Newton steps towards the path; near it, steps along it to less smoothing."""
+    cut, since, stop = 0.1, 0, f"gave up after {max_steps} Newton steps"
+    steps, gap = 0, np.inf
+    while steps < max_steps:
+        grad = _gradient(task, point)
+        solve = _factor(task, _hessian(task, point))
+        newton = -solve(grad)
+        decrement = float(-(grad @ newton))
+        value, short = _short(task, point)
+        gap = short + decrement
+        goal = tol * max(abs(value), 1e-3 * task.size)
+        steps, since = steps + 1, since + 1
+        if gap <= goal or (short <= 0.3 * goal and decrement <= goal):
+            stop = "the gap is within the tolerance"
+            point = _search(task, point, newton, point.theta)
+            break
+        if decrement <= CENTRED * point.theta * task.size or since > 25:
+            if point.theta < 1e-15:
+                stop = "rounding ended progress"
+                break
+            cut = min(max(cut * (0.3 if since <= 3 else 1.0 if since <= 5 else 2.0), 1e-3), 0.5)
+            theta = point.theta * max(cut, min(0.2 * goal / max(short, 1e-300), 0.5))
+            drift = _gradient(task, _evaluate(task, point.w, point.z, 0.999 * point.theta, point)) - grad
+            newton += solve(drift) * ((theta - point.theta) / (0.001 * point.theta))
+            point, since = _search(task, point, newton, theta), 0
+        else:
+            point = _search(task, point, newton, point.theta)
+    return _optimum(task, point, steps, gap, stop)
+
+
+def _search(task: Task, point: Point, dw: np.ndarray, theta: float) -> Point:
+    """A step along dw that takes most of the slope away: slopes keep their digits where differences of values lose them."""
+    dz = scores_of(task.inner, dw)
+    top = 0.995 * longest_step(task.walls, point.w, dw)
+    here = _along(task, point.w, point.z, theta, dw, dz, point)
+    low, high, t = (0.0, here), None, min(1.0, top)
+    best = here
+    for _ in range(40):
+        trial = _along(task, point.w + t * dw, point.z + t * dz, theta, dw, dz, best)
+        if abs(trial.along) <= 0.5 * abs(here.along):
+            return trial
+        if trial.along < 0.0:
+            low, best = (t, trial), trial
+            if high is None and t >= top:
+                return trial
+        else:
+            high = (t, trial)
+        t = _next_step(low, high, top)
+    return best
+
+
+def _next_step(low: Any, high: Any, top: float) -> float:
+    if high is None:
+        return min(4.0 * low[0], top) if low[0] > 0.0 else top
+    rise = high[1].along - low[1].along
+    share = -low[1].along / rise if np.isfinite(rise) else 0.1
+    return low[0] + min(max(share, 0.1), 0.9) * (high[0] - low[0])
+
+
+def _optimum(task: Task, point: Point, steps: int, gap: float, stop: str) -> Optimum:
+    slopes = point.terms.v[:, 0] if point.terms.v.shape[1] == 1 else point.terms.v
+    dual = point.y.reshape(task.n, -1)
+    return Optimum(task.problem.value(point.w), point.w, dual, slopes, steps, gap, stop)

@@ -1,0 +1,427 @@
+"""Values, gradients and Hessians of all inner functions at once, in passes over the rows that never copy them whole."""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from xrisk.compile import kernel, specialise
+from xrisk.functions import scores_slope, scores_value
+from xrisk.generic import generic
+from xrisk.inner.groups import Groups, row_at, weight_at
+from xrisk.inner.models import LinearModel, SoftmaxModel, model_rows
+from xrisk.inner.noisy import NoisyCoordinates
+from xrisk.inner.oracle import inner_size
+from xrisk.inner.rows import CSR, Dense, WithIntercept, add_row, row_count, row_dot, row_size
+from xrisk.solvers.smoothing import bend_loss, smooth_loss
+
+CHUNK = 2**21  # entries of X that are converted or scaled at a time: 16 MB
+
+
+class Terms(NamedTuple):
+    """The inner functions at one point; groups are counted one after another, n·m of them."""
+
+    u: np.ndarray  # (n·m,) smoothed values
+    true: np.ndarray  # (n·m,) values
+    lower: np.ndarray  # (n·m,) what the slopes v prove of the values
+    along: np.ndarray  # (n·m,) derivatives of u in the direction last tried
+    v: np.ndarray  # (positions, scores) slopes of the losses
+    h: np.ndarray  # (positions,) curvatures of the losses
+
+
+@generic
+def scores_of(inner, w):
+    """The linear scores at w, all that the inner functions know of it: (rows, scores)."""
+
+
+@generic
+def empty_terms(inner):
+    """Room for the terms."""
+
+
+@generic
+def fill_terms(inner, z, dz, mu, terms):
+    """Write the terms at scores z, smoothed by ``mu``, and their derivatives along dz."""
+
+
+@generic
+def add_pull(inner, terms, q, grad):
+    """Add Σ qᵢ ∇gᵢ to ``grad`` (d), q of shape (n·m,)."""
+
+
+@generic
+def jacobian(inner, terms):
+    """∇gᵢ as rows: (n·m, d)."""
+
+
+@generic
+def add_bend(inner, terms, q, H):
+    """Add Σ qᵢ ∇²gᵢ to H (d, d)."""
+
+
+@generic
+def smoothed_inner(inner):
+    """The inner functions with losses of lines and parabolas wrapped for smoothing."""
+
+
+@generic
+def column_sizes(inner):
+    """Root mean square (d) of what multiplies each coordinate."""
+
+
+@generic
+def row_scores(rows, W):
+    """X Wᵀ for W (scores, columns): (rows, scores)."""
+
+
+@generic
+def row_pull(rows, S):
+    """Sᵀ X for S (rows, scores): (scores, columns)."""
+
+
+@generic
+def row_gram(rows, h):
+    """Xᵀ diag(h) X, of shape (columns, columns)."""
+
+
+def position_scores(inner: Groups, w: np.ndarray) -> np.ndarray:
+    """The score, or scores, of every position of the groups at w: (positions, scores)."""
+    z = scores_of(inner, np.ascontiguousarray(w, dtype=np.float64))
+    listed = getattr(inner.index, "rows", None)
+    return z if listed is None else z[listed]
+
+
+def _chunks(rows: int, columns: int) -> list[slice]:
+    step = max(1, CHUNK // max(1, columns))
+    return [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
+
+
+@row_scores.of(Dense)
+def _(rows, W):
+    if rows.X.dtype == np.float64:
+        return rows.X @ W.T
+    parts = [rows.X[part].astype(np.float64) @ W.T for part in _chunks(*rows.X.shape)]
+    return np.concatenate(parts)
+
+
+@row_pull.of(Dense)
+def _(rows, S):
+    if rows.X.dtype == np.float64:
+        return S.T @ rows.X
+    return sum(S[part].T @ rows.X[part].astype(np.float64) for part in _chunks(*rows.X.shape))
+
+
+@row_gram.of(Dense)
+def _(rows, h):
+    d = rows.X.shape[1]
+    total = np.zeros((d, d))
+    live = np.flatnonzero(h)
+    everywhere = live.size > 0.8 * h.size
+    for part in _chunks(h.size if everywhere else live.size, d):
+        pick = part if everywhere else live[part]
+        block, weight = rows.X[pick], h[pick]
+        if weight.min() >= 0.0:
+            block = block * np.sqrt(weight)[:, None]
+            total += block.T @ block
+        else:
+            total += (block * weight[:, None]).T @ block
+    return total
+
+
+@row_scores.of(CSR)
+def _(rows, W):
+    out = np.empty((row_count(rows), W.shape[0]))
+    sparse_scores(rows, W, out)
+    return out
+
+
+@row_pull.of(CSR)
+def _(rows, S):
+    out = np.zeros((S.shape[1], row_size(rows)))
+    sparse_pull(rows, S, out)
+    return out
+
+
+@row_gram.of(CSR)
+def _(rows, h):
+    d, n = row_size(rows), row_count(rows)
+    total = np.zeros((d, d))
+    if rows.data.size <= 0.1 * n * d:
+        sparse_gram(rows, h, total)
+        return np.tril(total) + np.tril(total, -1).T
+    for part in _chunks(n, d):
+        held = slice(rows.indptr[part.start], rows.indptr[part.stop])
+        pointers = rows.indptr[part.start : part.stop + 1] - held.start
+        block = csr_array((rows.data[held], rows.indices[held], pointers), shape=(pointers.size - 1, d)).toarray()
+        total += row_gram(Dense(block), h[part])
+    return total
+
+
+@row_scores.of(WithIntercept)
+def _(rows, W):
+    return row_scores(rows.rows, np.ascontiguousarray(W[:, :-1])) + W[:, -1]
+
+
+@row_pull.of(WithIntercept)
+def _(rows, S):
+    return np.hstack([row_pull(rows.rows, S), S.sum(axis=0)[:, None]])
+
+
+@row_gram.of(WithIntercept)
+def _(rows, h):
+    d = row_size(rows)
+    total = np.empty((d, d))
+    total[:-1, :-1] = row_gram(rows.rows, h)
+    total[-1, :-1] = total[:-1, -1] = row_pull(rows.rows, h[:, None])[0]
+    total[-1, -1] = h.sum()
+    return total
+
+
+@generic
+def row_squares(rows):
+    """Mean square (columns) of every column."""
+
+
+@row_squares.of(Dense)
+def _(rows):
+    parts = [np.einsum("ij,ij->j", rows.X[part], rows.X[part], dtype=np.float64) for part in _chunks(*rows.X.shape)]
+    return sum(parts, np.zeros(rows.X.shape[1])) / max(1, rows.X.shape[0])
+
+
+@row_squares.of(CSR)
+def _(rows):
+    squares = np.bincount(rows.indices, rows.data.astype(np.float64) ** 2, minlength=rows.size)
+    return squares / max(1, row_count(rows))
+
+
+@row_squares.of(WithIntercept)
+def _(rows):
+    return np.append(row_squares(rows.rows), 1.0)
+
+
+@generic
+def score_count(model):
+    """Number of scores of a row."""
+
+
+@score_count.of(LinearModel)
+def _(model):
+    return 1
+
+
+@score_count.of(SoftmaxModel)
+def _(model):
+    return model.n_classes
+
+
+@generic
+def sample_terms(model, k, z, mu, v):
+    """(value, curvature, true value, lower bound) of the loss on row k at scores z; writes its slopes into ``v``."""
+
+
+@sample_terms.of(LinearModel)
+def _(model, k, z, mu, v):
+    value, slope, curvature, true, lower = smooth_loss(model.loss, z[0], model.target[k], mu)
+    v[0] = slope
+    return value, curvature, true, lower
+
+
+@sample_terms.of(SoftmaxModel)
+def _(model, k, z, mu, v):
+    value = scores_value(model.loss, z, model.target[k])
+    scores_slope(model.loss, z, model.target[k], v)
+    return value, 0.0, value, value
+
+
+@generic
+def add_model_bend(model, g, terms, q, H):
+    """Add Σ q ∇²ℓ over positions to H."""
+
+
+@add_model_bend.of(LinearModel)
+def _(model, g, terms, q, H):
+    if terms.h.any():
+        h = np.zeros((model_rows(model), 1))
+        specialise(gather_rows, g)(g, q, terms.h[:, None], h)
+        H += row_gram(model.rows, h[:, 0])
+
+
+@add_model_bend.of(SoftmaxModel)
+def _(model, g, terms, q, H):
+    d, weights = row_size(model.rows), np.empty(model_rows(model))
+    for a in range(model.n_classes):
+        for b in range(a + 1):
+            weights[:] = 0.0
+            specialise(gather_pair, g)(g, q, terms.v, a, b, weights)
+            block = row_gram(model.rows, weights)
+            H[a * d : (a + 1) * d, b * d : (b + 1) * d] += block
+            if a != b:
+                H[b * d : (b + 1) * d, a * d : (a + 1) * d] += block
+
+
+@scores_of.of(Groups)
+def _(g, w):
+    return row_scores(g.model.rows, w.reshape(score_count(g.model), -1))
+
+
+@empty_terms.of(Groups)
+def _(g):
+    groups, positions = g.offsets.size - 1, int(g.offsets[-1])
+    return Terms(*np.zeros((4, groups)), np.zeros((positions, score_count(g.model))), np.zeros(positions))
+
+
+@fill_terms.of(Groups)
+def _(g, z, dz, mu, terms):
+    specialise(group_terms, g)(g, z, dz, mu, terms)
+
+
+@add_pull.of(Groups)
+def _(g, terms, q, grad):
+    S = np.zeros((model_rows(g.model), terms.v.shape[1]))
+    specialise(gather_rows, g)(g, q, terms.v, S)
+    grad += row_pull(g.model.rows, S).reshape(-1)
+
+
+@jacobian.of(Groups)
+def _(g, terms):
+    J = np.zeros((g.offsets.size - 1, inner_size(g)))
+    specialise(group_gradients, g)(g, terms.v, row_size(g.model.rows), J)
+    return J
+
+
+@add_bend.of(Groups)
+def _(g, terms, q, H):
+    add_model_bend(g.model, g, terms, q, H)
+
+
+@smoothed_inner.of(Groups)
+def _(g):
+    if not isinstance(g.model, LinearModel):
+        return g
+    return g._replace(model=g.model._replace(loss=bend_loss(g.model.loss)))
+
+
+@column_sizes.of(Groups)
+def _(g):
+    return np.sqrt(np.tile(row_squares(g.model.rows), score_count(g.model)))
+
+
+@scores_of.of(NoisyCoordinates)
+def _(g, w):
+    return w[:, None].copy()
+
+
+@empty_terms.of(NoisyCoordinates)
+def _(g):
+    return Terms(*np.zeros((4, g.n)), np.ones((g.n, 1)), np.zeros(g.n))
+
+
+@fill_terms.of(NoisyCoordinates)
+def _(g, z, dz, mu, terms):
+    for values in (terms.u, terms.true, terms.lower):
+        values[:] = z[:, 0]
+    terms.along[:] = dz[:, 0]
+
+
+@add_pull.of(NoisyCoordinates)
+def _(g, terms, q, grad):
+    grad += q
+
+
+@jacobian.of(NoisyCoordinates)
+def _(g, terms):
+    return np.eye(g.n)
+
+
+@add_bend.of(NoisyCoordinates)
+def _(g, terms, q, H):
+    pass
+
+
+@smoothed_inner.of(NoisyCoordinates)
+def _(g):
+    return g
+
+
+@column_sizes.of(NoisyCoordinates)
+def _(g):
+    return np.ones(g.n)
+
+
+@kernel
+def group_terms(g, z, dz, mu, terms):
+    u, true, lower, along, v, h = terms
+    for i in range(g.offsets.size - 1):
+        low, high = g.offsets[i], g.offsets[i + 1]
+        totals = (0.0, 0.0, 0.0, 0.0)
+        for p in range(low, high):
+            k, a = row_at(g.index, p), weight_at(g.weight, p)
+            value, h[p], exact, proven = sample_terms(g.model, k, z[k], mu, v[p])
+            slope = 0.0
+            for c in range(v.shape[1]):
+                slope += v[p, c] * dz[k, c]
+            totals = (totals[0] + a * value, totals[1] + a * exact, totals[2] + a * proven, totals[3] + a * slope)
+        size = high - low
+        u[i], true[i], lower[i], along[i] = totals[0] / size, totals[1] / size, totals[2] / size, totals[3] / size
+
+
+@kernel
+def gather_rows(g, q, values, out):
+    """Sum q·weight·value from positions to rows; a row may stand in several groups."""
+    for i in range(g.offsets.size - 1):
+        low, high = g.offsets[i], g.offsets[i + 1]
+        for p in range(low, high):
+            part, k = q[i] * weight_at(g.weight, p) / (high - low), row_at(g.index, p)
+            for c in range(values.shape[1]):
+                out[k, c] += part * values[p, c]
+
+
+@kernel
+def gather_pair(g, q, v, a, b, out):
+    """Sum q·weight times the entry (a, b) of the Hessian of the multinomial loss, diag(p) − p pᵀ."""
+    for i in range(g.offsets.size - 1):
+        low, high = g.offsets[i], g.offsets[i + 1]
+        for p in range(low, high):
+            k = row_at(g.index, p)
+            share_a = v[p, a] + (1.0 if g.model.target[k] == a else 0.0)
+            share_b = v[p, b] + (1.0 if g.model.target[k] == b else 0.0)
+            bend = share_a * (1.0 - share_a) if a == b else -share_a * share_b
+            out[k] += q[i] * weight_at(g.weight, p) / (high - low) * bend
+
+
+@kernel
+def group_gradients(g, v, d, J):
+    for i in range(g.offsets.size - 1):
+        low, high = g.offsets[i], g.offsets[i + 1]
+        for p in range(low, high):
+            k, part = row_at(g.index, p), weight_at(g.weight, p) / (high - low)
+            for c in range(v.shape[1]):
+                add_row(g.model.rows, k, part * v[p, c], J[i, c * d : (c + 1) * d])
+
+
+@kernel
+def sparse_scores(rows, W, out):
+    for k in range(out.shape[0]):
+        for c in range(W.shape[0]):
+            out[k, c] = row_dot(rows, k, W[c])
+
+
+@kernel
+def sparse_pull(rows, S, out):
+    for k in range(S.shape[0]):
+        for c in range(S.shape[1]):
+            if S[k, c] != 0.0:
+                add_row(rows, k, S[k, c], out[c])
+
+
+@kernel
+def sparse_gram(rows, h, total):
+    """Lower triangle of Xᵀ diag(h) X."""
+    for k in range(h.size):
+        if h[k] == 0.0:
+            continue
+        for p in range(rows.indptr[k], rows.indptr[k + 1]):
+            i, part = rows.indices[p], h[k] * rows.data[p]
+            for r in range(rows.indptr[k], p + 1):
+                j = rows.indices[r]
+                total[max(i, j), min(i, j)] += part * rows.data[r]
