@@ -9,7 +9,7 @@ from xrisk.compile import canonical
 from xrisk.functions import penalty_value
 from xrisk.inner.oracle import inner_count, inner_dim, inner_size
 from xrisk.problem import Problem, is_risk
-from xrisk.solvers.links import join_value, link_conjugate, link_is_tied, link_of, link_slopes
+from xrisk.solvers.links import join_value, link_conjugate, link_domain, link_is_tied, link_of, link_slopes
 from xrisk.solvers.newton import (
     Terms,
     add_bend,
@@ -18,6 +18,7 @@ from xrisk.solvers.newton import (
     empty_terms,
     fill_terms,
     jacobian,
+    moved_slopes,
     position_scores,
     scores_of,
     smoothed_inner,
@@ -67,6 +68,14 @@ class Task(NamedTuple):
     size: float  # of the objective
     loss_size: float  # of a loss
     wall_size: float  # of a wall
+
+
+class Ending(NamedTuple):
+    """How the run ended."""
+
+    steps: int
+    gap: float
+    stop: str
 
 
 class Point(NamedTuple):
@@ -250,7 +259,7 @@ def _short(task: Task, point: Point) -> tuple[float, float]:
 def _follow(task: Task, point: Point, tol: float, max_steps: int) -> Optimum:
     """Newton steps towards the path; near it, steps along it to less smoothing."""
     cut, since, stop = 0.1, 0, f"gave up after {max_steps} Newton steps"
-    steps, gap = 0, np.inf
+    steps, gap, newton = 0, np.inf, np.zeros_like(point.w)
     while steps < max_steps:
         grad = _gradient(task, point)
         solve = _factor(task, _hessian(task, point))
@@ -260,11 +269,11 @@ def _follow(task: Task, point: Point, tol: float, max_steps: int) -> Optimum:
         gap = short + decrement
         goal = tol * max(abs(value), 1e-3 * task.size)
         steps, since = steps + 1, since + 1
-        if gap <= goal or (short <= 0.3 * goal and decrement <= goal):
+        centred = decrement <= CENTRED * point.theta * task.size or since > 25
+        if gap <= goal and (centred or short <= 1e-3 * goal):
             stop = "the gap is within the tolerance"
-            point = _search(task, point, newton, point.theta)
             break
-        if decrement <= CENTRED * point.theta * task.size or since > 25:
+        if centred and short > 0.3 * goal:
             if point.theta < 1e-15:
                 stop = "rounding ended progress"
                 break
@@ -275,11 +284,11 @@ def _follow(task: Task, point: Point, tol: float, max_steps: int) -> Optimum:
             point, since = _search(task, point, newton, theta), 0
         else:
             point = _search(task, point, newton, point.theta)
-    return _optimum(task, point, steps, gap, stop)
+    return _optimum(task, point, newton, Ending(steps, gap, stop))
 
 
 def _search(task: Task, point: Point, dw: np.ndarray, theta: float) -> Point:
-    """A step along dw that takes most of the slope away: slopes keep their digits where differences of values lose them."""
+    """A step along dw that takes most of the slope away; slopes keep digits that differences of values lose."""
     dz = scores_of(task.inner, dw)
     top = 0.995 * longest_step(task.walls, point.w, dw)
     here = _along(task, point.w, point.z, theta, dw, dz, point)
@@ -307,7 +316,27 @@ def _next_step(low: Any, high: Any, top: float) -> float:
     return low[0] + min(max(share, 0.1), 0.9) * (high[0] - low[0])
 
 
-def _optimum(task: Task, point: Point, steps: int, gap: float, stop: str) -> Optimum:
-    slopes = point.terms.v[:, 0] if point.terms.v.shape[1] == 1 else point.terms.v
-    dual = point.y.reshape(task.n, -1)
-    return Optimum(task.problem.value(point.w), point.w, dual, slopes, steps, gap, stop)
+def _optimum(task: Task, point: Point, dw: np.ndarray, ending: Ending) -> Optimum:
+    """The point after its last step, its duals moved to first order.
+
+    With little smoothing left, the slope of a kink runs from bound to bound within a rounding of w; the slope that
+    Newton's step predicts balances the gradient.
+    """
+    dz = scores_of(task.inner, dw)
+    here = _along(task, point.w, point.z, point.theta, dw, dz, point)
+    last = _search(task, point, dw, point.theta)
+    y = _moved_weights(task, here).reshape(task.n, -1)
+    v = moved_slopes(task.inner, here.terms, last.terms, dz)
+    slopes = v[:, 0] if v.shape[1] == 1 else v
+    return Optimum(task.problem.value(last.w), last.w, y, slopes, *ending)
+
+
+def _moved_weights(task: Task, here: Point) -> np.ndarray:
+    du = here.terms.along.reshape(task.shape)
+    if link_is_tied(task.link):
+        du = du - (here.curve * du).sum(axis=1, keepdims=True) / _positive(here.curve.sum(axis=1))[:, None]
+    dy = here.curve * du
+    lo, hi = link_domain(task.link)
+    room = np.where(dy > 0.0, hi - here.y, here.y - lo)
+    share = min(1.0, 0.99 * float(np.min(room / np.maximum(np.abs(dy), 1e-300))))
+    return here.y + share * dy

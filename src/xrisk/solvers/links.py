@@ -21,6 +21,7 @@ from xrisk.functions import (
     TopSum,
     block_value,
     outer_conjugate,
+    outer_domain,
     outer_value,
     risk_cap,
     risk_outer,
@@ -110,6 +111,31 @@ def link_slopes(link, u, mu, shift, y, curve):
 @generic
 def link_conjugate(link, y):
     """Σ φ*(y) over the blocks."""
+
+
+@generic
+def link_domain(link):
+    """(lo, hi), the range of a weight."""
+
+
+@link_domain.of(Apart)
+def _(link):
+    return outer_domain(link.plain)
+
+
+@link_domain.of(Thresholded)
+def _(link):
+    return outer_domain(link.f)
+
+
+@link_domain.of(Tied)
+def _(link):
+    return link.lo, link.hi
+
+
+@link_domain.of(SoftTied)
+def _(link):
+    return 0.0, np.inf
 
 
 @generic

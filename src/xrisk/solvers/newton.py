@@ -1,21 +1,29 @@
 """Values, gradients and Hessians of all inner functions at once, in passes over the rows that never copy them whole."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from xrisk.compile import kernel, specialise
-from xrisk.functions import scores_slope, scores_value
+from xrisk.functions import Multinomial, loss_domain, scores_slope, scores_value
 from xrisk.generic import generic
 from xrisk.inner.groups import Groups, row_at, weight_at
 from xrisk.inner.models import LinearModel, SoftmaxModel, model_rows
 from xrisk.inner.noisy import NoisyCoordinates
 from xrisk.inner.oracle import inner_size
 from xrisk.inner.rows import CSR, Dense, WithIntercept, add_row, row_count, row_dot, row_size
-from xrisk.solvers.smoothing import bend_loss, smooth_loss
+from xrisk.solvers.smoothing import Bent, bend_loss, smooth_loss
 
 CHUNK = 2**21  # entries of X that are converted or scaled at a time: 16 MB
+
+
+class Layout(NamedTuple):
+    """Which rows make which group: kernels that do not look at the model are compiled once for all models."""
+
+    offsets: np.ndarray
+    index: Any
+    weight: Any
 
 
 class Terms(NamedTuple):
@@ -57,6 +65,11 @@ def jacobian(inner, terms):
 @generic
 def add_bend(inner, terms, q, H):
     """Add Σ qᵢ ∇²gᵢ to H (d, d)."""
+
+
+@generic
+def moved_slopes(inner, here, last, dz):
+    """Slopes of the losses after a step from ``here`` to ``last``: to first order where the loss was smoothed."""
 
 
 @generic
@@ -215,21 +228,21 @@ def _(model):
 
 
 @generic
-def sample_terms(model, k, z, mu, v):
-    """(value, curvature, true value, lower bound) of the loss on row k at scores z; writes its slopes into ``v``."""
+def sample_terms(loss, z, target, mu, v):
+    """(value, curvature, true value, lower bound) of the loss at the scores z of a row; its slopes go into ``v``."""
 
 
-@sample_terms.of(LinearModel)
-def _(model, k, z, mu, v):
-    value, slope, curvature, true, lower = smooth_loss(model.loss, z[0], model.target[k], mu)
+@sample_terms.otherwise
+def _(loss, z, target, mu, v):
+    value, slope, curvature, true, lower = smooth_loss(loss, z[0], target, mu)
     v[0] = slope
     return value, curvature, true, lower
 
 
-@sample_terms.of(SoftmaxModel)
-def _(model, k, z, mu, v):
-    value = scores_value(model.loss, z, model.target[k])
-    scores_slope(model.loss, z, model.target[k], v)
+@sample_terms.of(Multinomial)
+def _(loss, z, target, mu, v):
+    value = scores_value(loss, z, target)
+    scores_slope(loss, z, target, v)
     return value, 0.0, value, value
 
 
@@ -242,7 +255,7 @@ def add_model_bend(model, g, terms, q, H):
 def _(model, g, terms, q, H):
     if terms.h.any():
         h = np.zeros((model_rows(model), 1))
-        specialise(gather_rows, g)(g, q, terms.h[:, None], h)
+        gather_rows(_layout(g), q, terms.h[:, None], h)
         H += row_gram(model.rows, h[:, 0])
 
 
@@ -252,11 +265,15 @@ def _(model, g, terms, q, H):
     for a in range(model.n_classes):
         for b in range(a + 1):
             weights[:] = 0.0
-            specialise(gather_pair, g)(g, q, terms.v, a, b, weights)
+            gather_pair(_layout(g), model.target, q, terms.v, a, b, weights)
             block = row_gram(model.rows, weights)
             H[a * d : (a + 1) * d, b * d : (b + 1) * d] += block
             if a != b:
                 H[b * d : (b + 1) * d, a * d : (a + 1) * d] += block
+
+
+def _layout(g: Groups) -> Layout:
+    return Layout(g.offsets, g.index, g.weight)
 
 
 @scores_of.of(Groups)
@@ -272,26 +289,37 @@ def _(g):
 
 @fill_terms.of(Groups)
 def _(g, z, dz, mu, terms):
-    specialise(group_terms, g)(g, z, dz, mu, terms)
+    loss = g.model.loss
+    specialise(group_terms, loss)(loss, g.model.target, _layout(g), z, dz, mu, terms)
 
 
 @add_pull.of(Groups)
 def _(g, terms, q, grad):
     S = np.zeros((model_rows(g.model), terms.v.shape[1]))
-    specialise(gather_rows, g)(g, q, terms.v, S)
+    gather_rows(_layout(g), q, terms.v, S)
     grad += row_pull(g.model.rows, S).reshape(-1)
 
 
 @jacobian.of(Groups)
 def _(g, terms):
     J = np.zeros((g.offsets.size - 1, inner_size(g)))
-    specialise(group_gradients, g)(g, terms.v, row_size(g.model.rows), J)
+    group_gradients(g.model.rows, _layout(g), terms.v, row_size(g.model.rows), J)
     return J
 
 
 @add_bend.of(Groups)
 def _(g, terms, q, H):
     add_model_bend(g.model, g, terms, q, H)
+
+
+@moved_slopes.of(Groups)
+def _(g, here, last, dz):
+    if not isinstance(g.model.loss, Bent):
+        return last.v
+    v = here.v.copy()
+    loss = g.model.loss.loss
+    specialise(move_within, loss)(loss, g.model.target, g.index, here.h, dz, v)
+    return v
 
 
 @smoothed_inner.of(Groups)
@@ -338,6 +366,11 @@ def _(g, terms, q, H):
     pass
 
 
+@moved_slopes.of(NoisyCoordinates)
+def _(g, here, last, dz):
+    return last.v
+
+
 @smoothed_inner.of(NoisyCoordinates)
 def _(g):
     return g
@@ -349,14 +382,15 @@ def _(g):
 
 
 @kernel
-def group_terms(g, z, dz, mu, terms):
+def group_terms(loss, target, layout, z, dz, mu, terms):
+    offsets, index, weight = layout
     u, true, lower, along, v, h = terms
-    for i in range(g.offsets.size - 1):
-        low, high = g.offsets[i], g.offsets[i + 1]
+    for i in range(offsets.size - 1):
+        low, high = offsets[i], offsets[i + 1]
         totals = (0.0, 0.0, 0.0, 0.0)
         for p in range(low, high):
-            k, a = row_at(g.index, p), weight_at(g.weight, p)
-            value, h[p], exact, proven = sample_terms(g.model, k, z[k], mu, v[p])
+            k, a = row_at(index, p), weight_at(weight, p)
+            value, h[p], exact, proven = sample_terms(loss, z[k], target[k], mu, v[p])
             slope = 0.0
             for c in range(v.shape[1]):
                 slope += v[p, c] * dz[k, c]
@@ -366,37 +400,48 @@ def group_terms(g, z, dz, mu, terms):
 
 
 @kernel
-def gather_rows(g, q, values, out):
+def move_within(loss, target, index, h, dz, v):
+    for p in range(h.size):
+        k = row_at(index, p)
+        low, high = loss_domain(loss, target[k])
+        v[p, 0] = min(max(v[p, 0] + h[p] * dz[k, 0], low), high)
+
+
+@kernel
+def gather_rows(layout, q, values, out):
     """Sum q·weight·value from positions to rows; a row may stand in several groups."""
-    for i in range(g.offsets.size - 1):
-        low, high = g.offsets[i], g.offsets[i + 1]
+    offsets, index, weight = layout
+    for i in range(offsets.size - 1):
+        low, high = offsets[i], offsets[i + 1]
         for p in range(low, high):
-            part, k = q[i] * weight_at(g.weight, p) / (high - low), row_at(g.index, p)
+            part, k = q[i] * weight_at(weight, p) / (high - low), row_at(index, p)
             for c in range(values.shape[1]):
                 out[k, c] += part * values[p, c]
 
 
 @kernel
-def gather_pair(g, q, v, a, b, out):
+def gather_pair(layout, target, q, v, a, b, out):
     """Sum q·weight times the entry (a, b) of the Hessian of the multinomial loss, diag(p) − p pᵀ."""
-    for i in range(g.offsets.size - 1):
-        low, high = g.offsets[i], g.offsets[i + 1]
+    offsets, index, weight = layout
+    for i in range(offsets.size - 1):
+        low, high = offsets[i], offsets[i + 1]
         for p in range(low, high):
-            k = row_at(g.index, p)
-            share_a = v[p, a] + (1.0 if g.model.target[k] == a else 0.0)
-            share_b = v[p, b] + (1.0 if g.model.target[k] == b else 0.0)
+            k = row_at(index, p)
+            share_a = v[p, a] + (1.0 if target[k] == a else 0.0)
+            share_b = v[p, b] + (1.0 if target[k] == b else 0.0)
             bend = share_a * (1.0 - share_a) if a == b else -share_a * share_b
-            out[k] += q[i] * weight_at(g.weight, p) / (high - low) * bend
+            out[k] += q[i] * weight_at(weight, p) / (high - low) * bend
 
 
 @kernel
-def group_gradients(g, v, d, J):
-    for i in range(g.offsets.size - 1):
-        low, high = g.offsets[i], g.offsets[i + 1]
+def group_gradients(rows, layout, v, d, J):
+    offsets, index, weight = layout
+    for i in range(offsets.size - 1):
+        low, high = offsets[i], offsets[i + 1]
         for p in range(low, high):
-            k, part = row_at(g.index, p), weight_at(g.weight, p) / (high - low)
+            k, part = row_at(index, p), weight_at(weight, p) / (high - low)
             for c in range(v.shape[1]):
-                add_row(g.model.rows, k, part * v[p, c], J[i, c * d : (c + 1) * d])
+                add_row(rows, k, part * v[p, c], J[i, c * d : (c + 1) * d])
 
 
 @kernel
