@@ -49,6 +49,14 @@ def xlogx(p):
 
 
 @register_jitable
+def exp_conjugate(p):
+    """p log p − p on p ≥ 0, inf outside; as one product, which is inf and not NaN at inf."""
+    if p <= 0.0:
+        return 0.0 if p == 0.0 else np.inf
+    return p * (math.log(p) - 1.0)
+
+
+@register_jitable
 def negative_entropy(p):
     """p log p + (1 − p) log(1 − p) on [0, 1], inf outside."""
     if p < 0.0 or p > 1.0:

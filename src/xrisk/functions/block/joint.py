@@ -222,26 +222,31 @@ def _(f, u, y0, tau, y):
     # b log y_k + τ y_k = w_k + c with c such that Σ y = 1: Σ y is convex in c, Newton decreases from y_max = 1
     b = 1.0 / f.beta
     add_shifted(u, y0, tau, y)
-    w = tau * (y - y.max())
+    w = np.empty_like(y)
+    top = y.max()
+    for k in range(y.size):
+        w[k] = tau * (y[k] - top)
     c = tau
     for _ in range(200):
-        mass, slope = fill_omega(w + c, tau, b, y)
+        mass, slope = fill_omega(w, c, (tau, b), y)
         step = (mass - 1.0) / slope
         c -= step
         if step <= 1e-16 * (tau + b):
             break
-    fill_omega(w + c, tau, b, y)
-    y /= y.sum()
+    mass, slope = fill_omega(w, c, (tau, b), y)
+    for k in range(y.size):
+        y[k] /= mass
 
 
 @register_jitable
-def fill_omega(w, tau, b, y):
-    """Write the roots of b log y_k + τ y_k = w_k into ``y``; return their sum and its derivative in w."""
+def fill_omega(w, c, weights, y):
+    """Write the roots of b log y_k + τ y_k = w_k + c into ``y``; return their sum and its derivative in c."""
+    tau, b = weights
     mass, slope = 0.0, 0.0
     shift = math.log(tau) - math.log(b)
     for k in range(w.size):
-        z = w[k] / b + shift
-        y[k] = math.exp(w[k] / b) if z < -40.0 else b / tau * wright_omega(z)
+        x = (float(w[k]) + c) / b
+        y[k] = math.exp(x) if x + shift < -40.0 else b / tau * wright_omega(x + shift)
         mass += y[k]
         slope += y[k] / (b + tau * y[k])
     return mass, slope

@@ -16,7 +16,7 @@ from xrisk.functions.loss.generics import (
     loss_value,
 )
 from xrisk.functions.parameters import positive
-from xrisk.functions.special import clip, exp, log1pexp, negative_entropy, sigmoid, sigmoid_slope, xlogx
+from xrisk.functions.special import clip, exp, exp_conjugate, log1pexp, negative_entropy, sigmoid, sigmoid_slope
 
 
 class Logistic(NamedTuple):
@@ -232,7 +232,7 @@ def _(loss, z, y):
 
 @loss_conjugate.of(ExponentialLoss)
 def _(loss, v, y):
-    return xlogx(-v * y) + v * y if v * y <= 0.0 else np.inf
+    return exp_conjugate(-v * y)
 
 
 @loss_smoothness.of(ExponentialLoss)

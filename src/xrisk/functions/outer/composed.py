@@ -113,8 +113,12 @@ def _(f, u, s):
 
 @outer_lipschitz.of(Smoothed)
 def _(f, upper):
-    reached = upper if math.isinf(upper) else outer_prox(f.f, upper, f.nu)
-    return outer_lipschitz(f.f, reached)
+    lo = outer_domain(f.f)[0]
+    if math.isinf(upper):
+        return outer_lipschitz(f.f, upper)
+    if math.isinf(lo):
+        return outer_lipschitz(f.f, outer_prox(f.f, upper, f.nu))
+    return max(abs(lo), abs(outer_dual_step(f.f, upper, 0.0, f.nu)))
 
 
 @outer_smoothness.of(Smoothed)

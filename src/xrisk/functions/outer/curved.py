@@ -21,6 +21,7 @@ from xrisk.functions.outer.generics import (
 from xrisk.functions.parameters import positive, require
 from xrisk.functions.special import (
     exp,
+    exp_conjugate,
     log1pexp,
     logit_root,
     negative_entropy,
@@ -29,7 +30,6 @@ from xrisk.functions.special import (
     sigmoid,
     sigmoid_slope,
     wright_omega,
-    xlogx,
 )
 
 
@@ -175,7 +175,7 @@ def _(f, u):
 
 @outer_conjugate.of(Exponential)
 def _(f, y):
-    return f.tau * (xlogx(y) - y) if y >= 0.0 else np.inf
+    return f.tau * exp_conjugate(y)
 
 
 @outer_dual_step.of(Exponential)
@@ -191,9 +191,9 @@ def _(f, u, y0, tau):
 
 @outer_prox.of(Exponential)
 def _(f, u, s):
-    # from the slope exp(z/τ): in u − s y the two terms nearly cancel when u is large
+    # a long step from the slope exp(z/τ): in u − s y the two terms nearly cancel when u is large
     y = outer_dual_step(f, u, 0.0, s)
-    return f.tau * math.log(y) if y > 1e-300 else u
+    return f.tau * math.log(y) if s * y > f.tau else u - s * y
 
 
 @outer_value.of(Softplus)
