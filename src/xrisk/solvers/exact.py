@@ -174,11 +174,11 @@ def _along(task: Task, w: np.ndarray, z: np.ndarray, theta: float, dw: np.ndarra
     u = terms.u.reshape(task.shape)
     shift = np.zeros(u.shape[0]) if near is None else near.shift.copy()
     y, curve = np.zeros(task.shape), np.zeros(task.shape)
-    if np.isfinite(u).all():
-        link_slopes(task.link, u, theta * task.size / (u.size / task.n), shift, y, curve)
-    else:
-        y[:] = np.inf
-    slope = float((y.reshape(-1) * terms.along).sum() / task.n)
+    if not np.isfinite(u).all():  # a step too long for exp
+        return Point(w, z, terms, shift, y, curve, theta, np.inf)
+    link_slopes(task.link, u, theta * task.size / (u.size / task.n), shift, y, curve)
+    with np.errstate(over="ignore", invalid="ignore"):
+        slope = float((y.reshape(-1) * terms.along).sum() / task.n)
     slope += float(wall_gradient(task.walls, w, theta * task.wall_size) @ dw)
     return Point(w, z, terms, shift, y, curve, theta, slope)
 
@@ -280,11 +280,20 @@ def _follow(task: Task, point: Point, tol: float, max_steps: int) -> Optimum:
             cut = min(max(cut * (0.3 if since <= 3 else 1.0 if since <= 5 else 2.0), 1e-3), 0.5)
             theta = point.theta * max(cut, min(0.2 * goal / max(short, 1e-300), 0.5))
             drift = _gradient(task, _evaluate(task, point.w, point.z, 0.999 * point.theta, point)) - grad
-            newton += solve(drift) * ((theta - point.theta) / (0.001 * point.theta))
-            point, since = _search(task, point, newton, theta), 0
+            point, since = _advance(task, point, newton, solve(drift) / (0.001 * point.theta), theta), 0
         else:
             point = _search(task, point, newton, point.theta)
     return _optimum(task, point, newton, Ending(steps, gap, stop))
+
+
+def _advance(task: Task, point: Point, newton: np.ndarray, tangent: np.ndarray, theta: float) -> Point:
+    """A step along the path to smoothing ``theta``, or to more if the path turns too sharply for that."""
+    while theta < 0.5 * point.theta:
+        moved = _search(task, point, newton + (theta - point.theta) * tangent, theta)
+        if moved.w is not point.w:
+            return moved
+        theta = np.sqrt(theta * point.theta)
+    return _search(task, point, newton, 0.5 * point.theta)
 
 
 def _search(task: Task, point: Point, dw: np.ndarray, theta: float) -> Point:
@@ -294,6 +303,8 @@ def _search(task: Task, point: Point, dw: np.ndarray, theta: float) -> Point:
     here = _along(task, point.w, point.z, theta, dw, dz, point)
     low, high, t = (0.0, here), None, min(1.0, top)
     best = here
+    if not here.along < 0.0:
+        return here
     for _ in range(40):
         trial = _along(task, point.w + t * dw, point.z + t * dz, theta, dw, dz, best)
         if abs(trial.along) <= 0.5 * abs(here.along):

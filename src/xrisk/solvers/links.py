@@ -100,7 +100,12 @@ def join_value(outer: Any, u: np.ndarray) -> float:
     """The exact value of the outer function or risk at inner values u (n, m)."""
     if is_risk(outer):
         return float(risk_value(outer, np.ascontiguousarray(u[:, 0])))
-    return float(specialise(mean_block_value, outer)(outer, u))
+    return float(_ready(mean_block_value, outer, u)(outer, u))
+
+
+def _ready(loop: Any, spec: Any, values: np.ndarray) -> Any:
+    """The loop, compiled if there are enough values to win back the time of compiling it."""
+    return specialise(loop, spec) if values.size > 500 else getattr(loop, "py_func", loop)
 
 
 @generic
@@ -155,7 +160,7 @@ def _(link):
 
 @link_slopes.of(Apart)
 def _(link, u, mu, shift, y, curve):
-    specialise(apart_slopes, link)(link.f, u, mu, y, curve)
+    _ready(apart_slopes, link, u)(link.f, u, mu, y, curve)
 
 
 @link_slopes.of(Tied)
@@ -172,17 +177,17 @@ def _(link, u, mu, shift, y, curve):
 
 @link_slopes.of(Thresholded)
 def _(link, u, mu, shift, y, curve):
-    specialise(apart_slopes, link)(link.f, u - risk_threshold(link.risk, u[0]), mu, y, curve)
+    _ready(apart_slopes, link, u)(link.f, u - risk_threshold(link.risk, u[0]), mu, y, curve)
 
 
 @link_conjugate.of(Apart)
 def _(link, y):
-    return specialise(sum_conjugates, link)(link.plain, y)
+    return _ready(sum_conjugates, link, y)(link.plain, y)
 
 
 @link_conjugate.of(Thresholded)
 def _(link, y):
-    return specialise(sum_conjugates, link)(link.f, y)
+    return _ready(sum_conjugates, link, y)(link.f, y)
 
 
 @link_conjugate.of(Tied)

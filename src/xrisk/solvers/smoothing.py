@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from xrisk.compile import kernel
 from xrisk.functions import (
     ChiSquareA,
     ChiSquareB,
@@ -27,6 +28,7 @@ from xrisk.functions import (
     SmoothedHinge,
     SquaredHinge,
     loss_curvature,
+    loss_is_affine,
     loss_kink,
     loss_slope,
     loss_value,
@@ -73,7 +75,8 @@ def smooth_outer(f, u, mu):
 
 def bend_loss(loss: Any) -> Any:
     """The loss, wrapped if it is made of lines and parabolas."""
-    return Bent(loss) if type(loss) in loss_arc.table or type(loss) in loss_kink.table else loss
+    kinked = type(loss) in loss_kink.table and not loss_is_affine(loss)
+    return Bent(loss) if kinked or type(loss) in loss_arc.table else loss
 
 
 def bend_outer(f: Any) -> Any:
@@ -187,7 +190,7 @@ def arc_slack(t, lo, hi, bend, mu):
     return width - s, s
 
 
-@formula
+@kernel
 def arc_slope(t, lo, hi, bend, mu):
     """(slope, curvature) of φ_μ at t."""
     below, above = arc_slack(t, lo, hi, bend, mu)
