@@ -43,7 +43,8 @@ def generic(stub: Callable) -> Any:
             raise TypeError(f"{stub.__name__} is not implemented for {type(spec).__name__}")
         return found(spec, *args)
 
-    @overload(function, strict=False)  # implementations name their own parameters
+    # implementations name their own parameters; inlined, they need not count references to the arrays of a spec
+    @overload(function, strict=False, jit_options={"forceinline": True})
     def compiled(spec, *args):
         # a plain number is a spec too: a constant step size
         return implementation(getattr(spec, "instance_class", float if spec is types.float64 else None))

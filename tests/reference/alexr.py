@@ -14,7 +14,7 @@ def alexr(x, n, steps, *, step, dual_step, theta, blocks, draw, value, jacobian,
         sampled, pairs = [], {}
         gradients = []
         for a in range(blocks):
-            b = rng.integers(a, n)
+            b = a + int(rng.random() * (n - a))
             order[[a, b]] = order[[b, a]]
             i = int(order[a])
             sampled.append(i)

@@ -18,7 +18,9 @@ from xrisk.inner.oracle import (
     inner_lipschitz,
     inner_size,
     inner_smoothness,
+    new_batch,
     shares_batch,
+    uniform_index,
 )
 from xrisk.inner.rows import CSR, Dense, WithIntercept, add_row, as_rows, row_dot
 from xrisk.inner.shifted import Shifted
@@ -52,6 +54,8 @@ __all__ = [
     "inner_lipschitz",
     "inner_size",
     "inner_smoothness",
+    "new_batch",
     "row_dot",
     "shares_batch",
+    "uniform_index",
 ]

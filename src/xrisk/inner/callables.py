@@ -1,7 +1,7 @@
 """Inner functions given as plain Python functions; the same solver code runs on them uncompiled."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from xrisk.inner.oracle import (
     inner_lipschitz,
     inner_size,
     inner_smoothness,
+    new_batch,
 )
 
 
@@ -79,6 +80,13 @@ class Callables(NamedTuple):
             raise ValueError(f"n, d and m must be at least 1, got {self.n}, {self.d} and {self.m}")
 
 
+class CallableBatch(NamedTuple):
+    """What the user's ``sample`` returned, and how many samples it was asked for."""
+
+    size: int
+    samples: Any
+
+
 @inner_count.of(Callables)
 def _(g):
     return g.n
@@ -109,19 +117,24 @@ def _(g):
     return g.smoothness
 
 
+@new_batch.of(Callables)
+def _(g, size):
+    return CallableBatch(size, None)
+
+
 @draw.of(Callables)
-def _(g, i, rng, scratch):
-    return g.sample(i, rng, scratch.size // g.m)
+def _(g, i, rng, batch):
+    return CallableBatch(batch.size, g.sample(i, rng, batch.size))
 
 
 @batch_value.of(Callables)
 def _(g, i, w, batch, out):
-    out[:] = g.value(i, w, batch)
+    out[:] = g.value(i, w, batch.samples)
 
 
 @batch_vjp.of(Callables)
 def _(g, i, w, batch, y, scale, grad):
-    grad += scale * np.asarray(g.vjp(i, w, batch, y))
+    grad += scale * np.asarray(g.vjp(i, w, batch.samples, y))
 
 
 @exact_values.of(Callables)

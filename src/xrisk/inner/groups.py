@@ -3,18 +3,21 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba.extending import register_jitable
 
 from xrisk.compile import kernel, specialise
 from xrisk.generic import generic
 from xrisk.inner.models import (
     LinearModel,
+    add_batch_grads,
     add_sample_grad,
+    batch_loss_pairs,
+    batch_losses,
     model_is_affine,
     model_rows,
     model_size,
     sample_lipschitz,
     sample_loss,
-    sample_losses,
     sample_smoothness,
 )
 from xrisk.inner.oracle import (
@@ -30,6 +33,8 @@ from xrisk.inner.oracle import (
     inner_lipschitz,
     inner_size,
     inner_smoothness,
+    new_batch,
+    uniform_index,
 )
 
 
@@ -61,6 +66,15 @@ class Weighted(NamedTuple):
     """Weights by position."""
 
     weights: np.ndarray = np.zeros(0)
+
+
+class GroupBatch(NamedTuple):
+    """Sampled rows of a block, component after component, and room to work on them."""
+
+    rows: np.ndarray  # (places,)
+    weights: np.ndarray  # (places,) over the number of samples
+    work: np.ndarray  # (places,)
+    work_prev: np.ndarray  # (places,)
 
 
 class Groups(NamedTuple):
@@ -134,46 +148,59 @@ def _(g):
     return model_is_affine(g.model)
 
 
+@new_batch.of(Groups)
+def _(g, size):
+    places = size * g.dim
+    rows = np.empty(places, dtype=np.int64)
+    return GroupBatch(rows, np.empty(places), np.empty(places), np.empty(places))
+
+
 @draw.of(Groups)
-def _(g, i, rng, scratch):
-    size = scratch.size // g.dim
+def _(g, i, rng, batch):
+    size = batch.rows.size // g.dim
     for j in range(g.dim):
         low, high = g.offsets[i * g.dim + j], g.offsets[i * g.dim + j + 1]
         for b in range(j * size, (j + 1) * size):
-            scratch[b] = rng.integers(low, high)
-    return scratch
+            p = uniform_index(rng, low, high)
+            batch.rows[b] = row_at(g.index, p)
+            batch.weights[b] = weight_at(g.weight, p) / size
+    return batch
 
 
 @batch_value.of(Groups)
 def _(g, i, w, batch, out):
-    size = batch.size // g.dim
-    for j in range(g.dim):
-        total = 0.0
-        for p in batch[j * size : (j + 1) * size]:
-            total += weight_at(g.weight, p) * sample_loss(g.model, row_at(g.index, p), w)
-        out[j] = total / size
+    batch_losses(g.model, batch.rows, w, batch.work)
+    weighted_sums(batch.weights, batch.work, out)
 
 
 @batch_values.of(Groups)
 def _(g, i, w, w_prev, batch, out, out_prev):
-    size = batch.size // g.dim
-    for j in range(g.dim):
-        total, total_prev = 0.0, 0.0
-        for p in batch[j * size : (j + 1) * size]:
-            value, value_prev = sample_losses(g.model, row_at(g.index, p), w, w_prev)
-            total += weight_at(g.weight, p) * value
-            total_prev += weight_at(g.weight, p) * value_prev
-        out[j], out_prev[j] = total / size, total_prev / size
+    batch_loss_pairs(g.model, batch.rows, w, w_prev, batch.work, batch.work_prev)
+    weighted_sums(batch.weights, batch.work, out)
+    weighted_sums(batch.weights, batch.work_prev, out_prev)
 
 
 @batch_vjp.of(Groups)
 def _(g, i, w, batch, y, scale, grad):
-    size = batch.size // g.dim
+    size = batch.rows.size // g.dim
+    used = False
     for j in range(g.dim):
-        if y[j] != 0.0:  # a group of no weight has no gradient to add
-            for p in batch[j * size : (j + 1) * size]:
-                part = scale * y[j] * weight_at(g.weight, p) / size
-                add_sample_grad(g.model, row_at(g.index, p), w, part, grad)
+        used = used or y[j] != 0.0
+        for b in range(j * size, (j + 1) * size):
+            batch.work_prev[b] = scale * y[j] * batch.weights[b]
+    if used:  # a block of no weight has no gradient to add
+        add_batch_grads(g.model, batch.rows, w, batch.work_prev, batch.work, grad)
+
+
+@register_jitable
+def weighted_sums(weights, losses, out):
+    """Sums of as many stretches as ``out`` has places."""
+    size = weights.size // out.size
+    for j in range(out.size):
+        total = 0.0
+        for b in range(j * size, (j + 1) * size):
+            total += weights[b] * losses[b]
+        out[j] = total
 
 
 @exact_values.of(Groups)

@@ -18,7 +18,18 @@ from xrisk.functions.loss import (
     scores_value,
 )
 from xrisk.generic import generic
-from xrisk.inner.rows import Dense, add_row, row_count, row_dot, row_dots, row_norm, row_size
+from xrisk.inner.rows import (
+    Dense,
+    add_row,
+    add_rows,
+    row_count,
+    row_dot,
+    row_dots,
+    row_norm,
+    row_size,
+    rows_dot,
+    rows_dots,
+)
 
 
 @generic
@@ -39,6 +50,39 @@ def sample_losses(model, k, w, w_prev):
 @generic
 def add_sample_grad(model, k, w, scale, grad):
     """Add scale·(gradient of the loss on row k) to ``grad``."""
+
+
+@generic
+def batch_losses(model, chosen, w, out):
+    """Losses on the rows ``chosen``."""
+
+
+@batch_losses.otherwise
+def _(model, chosen, w, out):
+    for b in range(chosen.size):
+        out[b] = sample_loss(model, chosen[b], w)
+
+
+@generic
+def batch_loss_pairs(model, chosen, w, w_prev, out, out_prev):
+    """Losses on the rows ``chosen`` at two points."""
+
+
+@batch_loss_pairs.otherwise
+def _(model, chosen, w, w_prev, out, out_prev):
+    for b in range(chosen.size):
+        out[b], out_prev[b] = sample_losses(model, chosen[b], w, w_prev)
+
+
+@generic
+def add_batch_grads(model, chosen, w, scales, work, grad):
+    """Add Σ scales[b]·(gradient on row chosen[b]) to ``grad``; ``work`` is room for a score per row."""
+
+
+@add_batch_grads.otherwise
+def _(model, chosen, w, scales, work, grad):
+    for b in range(chosen.size):
+        add_sample_grad(model, chosen[b], w, scales[b], grad)
 
 
 @generic
@@ -94,6 +138,30 @@ def _(model, k, w, w_prev):
 def _(model, k, w, scale, grad):
     slope = loss_slope(model.loss, row_dot(model.rows, k, w), model.target[k])
     add_row(model.rows, k, scale * slope, grad)
+
+
+@batch_losses.of(LinearModel)
+def _(model, chosen, w, out):
+    rows_dot(model.rows, chosen, w, out)
+    for b in range(chosen.size):
+        out[b] = loss_value(model.loss, out[b], model.target[chosen[b]])
+
+
+@batch_loss_pairs.of(LinearModel)
+def _(model, chosen, w, w_prev, out, out_prev):
+    rows_dots(model.rows, chosen, w, w_prev, out, out_prev)
+    for b in range(chosen.size):
+        y = model.target[chosen[b]]
+        out[b] = loss_value(model.loss, out[b], y)
+        out_prev[b] = loss_value(model.loss, out_prev[b], y)
+
+
+@add_batch_grads.of(LinearModel)
+def _(model, chosen, w, scales, work, grad):
+    rows_dot(model.rows, chosen, w, work)
+    for b in range(chosen.size):
+        work[b] = scales[b] * loss_slope(model.loss, work[b], model.target[chosen[b]])
+    add_rows(model.rows, chosen, work, grad)
 
 
 @model_is_affine.of(LinearModel)

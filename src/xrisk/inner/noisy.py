@@ -16,6 +16,7 @@ from xrisk.inner.oracle import (
     inner_lipschitz,
     inner_size,
     inner_smoothness,
+    new_batch,
     shares_batch,
 )
 
@@ -59,12 +60,17 @@ def _(g):
     return True
 
 
+@new_batch.of(NoisyCoordinates)
+def _(g, size):
+    return np.empty(size, dtype=np.bool_)
+
+
 @draw.of(NoisyCoordinates)
-def _(g, i, rng, scratch):
+def _(g, i, rng, batch):
     rare = (g.nu / g.sigma) ** 2
-    for b in range(scratch.size):
-        scratch[b] = 1 if rng.random() < rare else 0
-    return scratch
+    for b in range(batch.size):
+        batch[b] = rng.random() < rare
+    return batch
 
 
 @batch_value.of(NoisyCoordinates)

@@ -2,7 +2,15 @@
 
 from typing import NamedTuple
 
+from numba.extending import register_jitable
+
 from xrisk.generic import generic
+
+
+@register_jitable
+def uniform_index(rng, low, high):
+    """A whole number from low, …, high − 1; Numba's own ``integers`` takes eight times as long."""
+    return min(low + int(rng.random() * (high - low)), high - 1)
 
 
 class Oracles(NamedTuple):
@@ -28,8 +36,13 @@ def inner_size(g):
 
 
 @generic
-def draw(g, i, rng, scratch):
-    """Draw a batch of samples of gᵢ, one per place (and component) of ``scratch``, and return it."""
+def new_batch(g, size):
+    """Room for a batch of ``size`` samples of each component."""
+
+
+@generic
+def draw(g, i, rng, batch):
+    """Draw samples of gᵢ and return the batch; its room may be that of ``batch``."""
 
 
 @generic

@@ -34,6 +34,40 @@ def add_row(rows, k, scale, grad):
 
 
 @generic
+def rows_dot(rows, chosen, w, out):
+    """⟨row k, w⟩ for every k of ``chosen``."""
+
+
+@rows_dot.otherwise
+def _(rows, chosen, w, out):
+    for b in range(chosen.size):
+        out[b] = row_dot(rows, chosen[b], w)
+
+
+@generic
+def rows_dots(rows, chosen, w, w_prev, out, out_prev):
+    """The same at two points, reading every row once."""
+
+
+@rows_dots.otherwise
+def _(rows, chosen, w, w_prev, out, out_prev):
+    for b in range(chosen.size):
+        out[b], out_prev[b] = row_dots(rows, chosen[b], w, w_prev)
+
+
+@generic
+def add_rows(rows, chosen, scales, grad):
+    """Add Σ scales[b]·row chosen[b] to ``grad``."""
+
+
+@add_rows.otherwise
+def _(rows, chosen, scales, grad):
+    for b in range(chosen.size):
+        if scales[b] != 0.0:
+            add_row(rows, chosen[b], scales[b], grad)
+
+
+@generic
 def row_norm(rows, k):
     """Euclidean norm of row k."""
 
@@ -76,6 +110,45 @@ def dense_dots(x, w, w_prev):
     return total, total_prev
 
 
+@dot_loop
+def dense_four_dot(X, k, w, out):
+    """Four rows at a time: their cache misses overlap."""
+    a, b, c, e = X[k[0]], X[k[1]], X[k[2]], X[k[3]]
+    za, zb, zc, ze = 0.0, 0.0, 0.0, 0.0
+    for j in range(w.size):
+        za += a[j] * w[j]
+        zb += b[j] * w[j]
+        zc += c[j] * w[j]
+        ze += e[j] * w[j]
+    out[0], out[1], out[2], out[3] = za, zb, zc, ze
+
+
+@dot_loop
+def dense_four_dots(X, k, w, w_prev, out, out_prev):
+    a, b, c, e = X[k[0]], X[k[1]], X[k[2]], X[k[3]]
+    za, zb, zc, ze = 0.0, 0.0, 0.0, 0.0
+    pa, pb, pc, pe = 0.0, 0.0, 0.0, 0.0
+    for j in range(w.size):
+        za += a[j] * w[j]
+        zb += b[j] * w[j]
+        zc += c[j] * w[j]
+        ze += e[j] * w[j]
+        pa += a[j] * w_prev[j]
+        pb += b[j] * w_prev[j]
+        pc += c[j] * w_prev[j]
+        pe += e[j] * w_prev[j]
+    out[0], out[1], out[2], out[3] = za, zb, zc, ze
+    out_prev[0], out_prev[1], out_prev[2], out_prev[3] = pa, pb, pc, pe
+
+
+@dot_loop
+def dense_add_four(X, k, scales, grad):
+    a, b, c, e = X[k[0]], X[k[1]], X[k[2]], X[k[3]]
+    sa, sb, sc, se = scales[0], scales[1], scales[2], scales[3]
+    for j in range(grad.size):
+        grad[j] += (sa * a[j] + sb * b[j]) + (sc * c[j] + se * e[j])
+
+
 @row_count.of(Dense)
 def _(rows):
     return rows.X.shape[0]
@@ -101,6 +174,33 @@ def _(rows, k, scale, grad):
     x = rows.X[k]
     for j in range(x.size):
         grad[j] += scale * x[j]
+
+
+@rows_dot.of(Dense)
+def _(rows, chosen, w, out):
+    fours = chosen.size // 4 * 4
+    for b in range(0, fours, 4):
+        dense_four_dot(rows.X, chosen[b : b + 4], w, out[b : b + 4])
+    for b in range(fours, chosen.size):
+        out[b] = dense_dot(rows.X[chosen[b]], w)
+
+
+@rows_dots.of(Dense)
+def _(rows, chosen, w, w_prev, out, out_prev):
+    fours = chosen.size // 4 * 4
+    for b in range(0, fours, 4):
+        dense_four_dots(rows.X, chosen[b : b + 4], w, w_prev, out[b : b + 4], out_prev[b : b + 4])
+    for b in range(fours, chosen.size):
+        out[b], out_prev[b] = dense_dots(rows.X[chosen[b]], w, w_prev)
+
+
+@add_rows.of(Dense)
+def _(rows, chosen, scales, grad):
+    fours = chosen.size // 4 * 4
+    for b in range(0, fours, 4):
+        dense_add_four(rows.X, chosen[b : b + 4], scales[b : b + 4], grad)
+    for b in range(fours, chosen.size):
+        add_row(rows, chosen[b], scales[b], grad)
 
 
 @row_norm.of(Dense)
@@ -178,6 +278,25 @@ def _(rows, k, w, w_prev):
 def _(rows, k, scale, grad):
     add_row(rows.rows, k, scale, grad[:-1])
     grad[-1] += scale
+
+
+@rows_dot.of(WithIntercept)
+def _(rows, chosen, w, out):
+    rows_dot(rows.rows, chosen, w[:-1], out)
+    out += w[-1]
+
+
+@rows_dots.of(WithIntercept)
+def _(rows, chosen, w, w_prev, out, out_prev):
+    rows_dots(rows.rows, chosen, w[:-1], w_prev[:-1], out, out_prev)
+    out += w[-1]
+    out_prev += w_prev[-1]
+
+
+@add_rows.of(WithIntercept)
+def _(rows, chosen, scales, grad):
+    add_rows(rows.rows, chosen, scales, grad[:-1])
+    grad[-1] += scales.sum()
 
 
 @row_norm.of(WithIntercept)

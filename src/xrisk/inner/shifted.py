@@ -18,6 +18,7 @@ from xrisk.inner.oracle import (
     inner_lipschitz,
     inner_size,
     inner_smoothness,
+    new_batch,
     shares_batch,
 )
 
@@ -63,9 +64,14 @@ def _(g):
     return inner_smoothness(g.inner)
 
 
+@new_batch.of(Shifted)
+def _(g, size):
+    return new_batch(g.inner, size)
+
+
 @draw.of(Shifted)
-def _(g, i, rng, scratch):
-    return draw(g.inner, i, rng, scratch)
+def _(g, i, rng, batch):
+    return draw(g.inner, i, rng, batch)
 
 
 @batch_value.of(Shifted)

@@ -27,6 +27,7 @@ from xrisk.inner.oracle import (
     inner_lipschitz,
     inner_size,
     inner_smoothness,
+    new_batch,
 )
 from xrisk.problem import Problem, coupled, coupled_start, inner_values
 from xrisk.solvers.coupled.alexr import ALEXR
@@ -121,13 +122,13 @@ def _measure(work: Problem, x: np.ndarray, samples: int, rng: np.random.Generato
     """σ₀², σ₁², δ² and the largest inner value at x, from at most 64 blocks."""
     n, m = inner_count(work.inner), inner_dim(work.inner)
     u = inner_values(work, x)
-    value, y, scratch = np.empty(m), np.empty(m), np.empty(m, dtype=np.int64)
+    value, y, room = np.empty(m), np.empty(m), new_batch(work.inner, 1)
     noise_value, noise_gradient, means = [], [], []
     for i in rng.permutation(n)[:64]:
         block_slope(work.outer, u[i], y)
         values, grads, weighted = [], [], np.zeros(x.size)
         for _ in range(samples):
-            batch = draw(work.inner, i, rng, scratch)
+            batch = draw(work.inner, i, rng, room)
             batch_value(work.inner, i, x, batch, value)
             grad, one = np.zeros(x.size), np.zeros(x.size)
             batch_vjp(work.inner, i, x, batch, np.ones(m), 1.0, grad)

@@ -6,7 +6,18 @@ import numpy as np
 
 from xrisk.compile import canonical, kernel, specialise
 from xrisk.functions import prox
-from xrisk.inner.oracle import Oracles, batch_value, batch_values, batch_vjp, draw, inner_count, inner_dim, shares_batch
+from xrisk.inner.oracle import (
+    Oracles,
+    batch_value,
+    batch_values,
+    batch_vjp,
+    draw,
+    inner_count,
+    inner_dim,
+    new_batch,
+    shares_batch,
+    uniform_index,
+)
 from xrisk.problem import Problem, coupled, coupled_start
 from xrisk.solvers.mirror import Quadratic, mirror_check, mirror_dual, mirror_start, mirror_step
 from xrisk.solvers.schedules import (
@@ -148,17 +159,16 @@ def alexr_steps(problem, state, solver, n_steps, rng):
     g, f, r = problem
     m = inner_dim(g)
     u, u_prev, y, grad = np.empty(m), np.empty(m), np.empty(m), np.empty(w.size)
-    batch = first = np.empty(m * solver.batch, dtype=np.int64)
-    batch_grad = second = np.empty(m * solver.batch, dtype=np.int64)
+    batch, batch_grad = new_batch(g, solver.batch), new_batch(g, solver.batch)
     for t in range(t0, t0 + n_steps):
         step, tau = rate(solver.step, t), 1.0 / rate(solver.dual_step, t)
         grad[:] = 0.0
         for a in range(solver.blocks):
-            b = rng.integers(a, order.size)
+            b = uniform_index(rng, a, order.size)
             order[a], order[b] = order[b], order[a]
             i = order[a]
             if a == 0 or not shares_batch(g):
-                batch, batch_grad = draw(g, i, rng, first), draw(g, i, rng, second)
+                batch, batch_grad = draw(g, i, rng, batch), draw(g, i, rng, batch_grad)
             if solver.theta == 0.0:
                 batch_value(g, i, w, batch, u)
             else:
