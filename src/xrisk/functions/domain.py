@@ -7,7 +7,7 @@ from numba.extending import register_jitable
 
 from xrisk.functions.parameters import finite, positive, require
 from xrisk.functions.penalty import penalty_conjugate, penalty_convexity, penalty_slope, penalty_value, prox
-from xrisk.functions.simplex import project_capped_simplex, project_simplex
+from xrisk.functions.simplex import fill_from_top, project_capped_simplex, project_simplex
 from xrisk.functions.special import clip, norm
 from xrisk.generic import generic
 
@@ -200,7 +200,7 @@ def _(domain, w, s):
 
 @support_point.of(Simplex)
 def _(domain, v):
-    fill_levels(v, domain.total, domain.total)
+    fill_from_top(v.copy(), domain.total, domain.total, v)
 
 
 @penalty_value.of(CappedSimplex)
@@ -215,26 +215,7 @@ def _(domain, w, s):
 
 @support_point.of(CappedSimplex)
 def _(domain, v):
-    fill_levels(v, domain.total, domain.cap)
-
-
-@register_jitable
-def fill_levels(v, total, cap):
-    """Replace the largest v by ``cap`` until they sum to ``total``, the rest by 0; equal ones share evenly."""
-    order = np.argsort(-v)
-    values = v.copy()
-    left = total
-    start = 0
-    v[:] = 0.0
-    while start < v.size and left > 0.0:
-        stop = start
-        while stop < v.size and values[order[stop]] == values[order[start]]:
-            stop += 1
-        share = min(cap, left / (stop - start))
-        for r in range(start, stop):
-            v[order[r]] = share
-        left -= share * (stop - start)
-        start = stop
+    fill_from_top(v.copy(), domain.total, domain.cap, v)
 
 
 @penalty_conjugate.of(Box)

@@ -10,7 +10,13 @@ from numba.extending import register_jitable
 from xrisk.functions.block.joint import in_capped_simplex
 from xrisk.functions.outer import ChiSquareA, ChiSquareB, CVaRHinge, Exponential, Scaled, outer_value
 from xrisk.functions.parameters import positive, require
-from xrisk.functions.simplex import project_capped_simplex, project_simplex, simplex_threshold
+from xrisk.functions.simplex import (
+    ascending,
+    fill_from_top,
+    project_capped_simplex,
+    project_simplex,
+    simplex_threshold,
+)
 from xrisk.functions.special import xlogx
 from xrisk.generic import generic
 
@@ -176,35 +182,17 @@ def _(rho, n):
 
 
 @register_jitable
-def fill_from_top(u, cap, q):
-    """Give the largest u weight ``cap`` until the weights sum to one; the last level shares what is left evenly."""
-    order = np.argsort(-u)
-    left = 1.0
-    start = 0
-    q[:] = 0.0
-    while start < u.size and left > 0.0:
-        stop = start
-        while stop < u.size and u[order[stop]] == u[order[start]]:
-            stop += 1
-        share = min(cap, left / (stop - start))
-        for r in range(start, stop):
-            q[order[r]] = share
-        left -= share * (stop - start)
-        start = stop
-
-
-@register_jitable
 def tail_mean(u, cap):
     """Σ of the largest u with weight ``cap`` each, until the weights sum to one."""
-    ascending = np.sort(u)
-    top = float(ascending[-1])
+    values = ascending(u)
+    top = float(values[-1])
     left = 1.0
     below = 0.0
     for r in range(u.size - 1, -1, -1):
         weight = min(cap, left)
         if weight <= 0.0:
             break
-        below += weight * (float(ascending[r]) - top)
+        below += weight * (float(values[r]) - top)
         left -= weight
     return top + below
 
@@ -217,7 +205,7 @@ def _(rho, u):
 
 @risk_weights.of(MaxRisk)
 def _(rho, u, q):
-    fill_from_top(u, 1.0, q)
+    fill_from_top(u, 1.0, 1.0, q)
 
 
 @risk_conjugate.of(MaxRisk)
@@ -233,12 +221,12 @@ def _(rho, u):
 @risk_threshold.of(CVaRRisk)
 def _(rho, u):
     rank = min(max(math.ceil(rho.alpha * u.size), 1), u.size)
-    return np.sort(u)[u.size - rank]
+    return ascending(u)[u.size - rank]
 
 
 @risk_weights.of(CVaRRisk)
 def _(rho, u, q):
-    fill_from_top(u, risk_cap(rho, u.size), q)
+    fill_from_top(u, 1.0, risk_cap(rho, u.size), q)
 
 
 @risk_conjugate.of(CVaRRisk)

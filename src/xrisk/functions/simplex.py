@@ -1,8 +1,20 @@
-"""Projections onto {q: Σ q = total, 0 ≤ q ≤ cap}: Euclidean and Kullback–Leibler, in place, O(n log n)."""
+"""Projections onto {q: Σ q = total, 0 ≤ q ≤ cap}, Euclidean and Kullback–Leibler, and its support point, O(n log n)."""
 
 import numpy as np
 
 from xrisk.compile import kernel
+
+
+@kernel
+def ascending(v):
+    """A sorted copy; a kernel of its own because sorting is what takes longest to compile."""
+    return np.sort(v)
+
+
+@kernel
+def descending_order(v):
+    """Indices that sort ``v`` from the largest down."""
+    return np.argsort(-v)
 
 
 @kernel
@@ -12,7 +24,7 @@ def simplex_threshold(v, total):
     Kept apart because θ is of the size of ``total``: added to a large ``top`` it would be rounded away.
     """
     top = v.max()
-    descending = np.sort(v)[::-1]
+    descending = ascending(v)[::-1]
     theta = -total
     cumulative = 0.0
     for r in range(v.size):
@@ -44,7 +56,7 @@ def project_capped_simplex(v, total, cap):
             raise ValueError("cap is too small: the coordinates cannot sum to total")
         v[:] = total / n
         return
-    order = np.argsort(-v)
+    order = descending_order(v)
     # a gap wider than cap acts as one of cap: the upper side is full before the lower side gets any; cut, so that
     # far apart values do not round the threshold away
     descending = np.zeros(n)
@@ -92,7 +104,7 @@ def kl_project_capped_simplex(q, cap):
             raise ValueError("cap is too small: the weights cannot sum to one")
         q[:] = 1.0 / n
         return
-    order = np.argsort(-q)
+    order = descending_order(q)
     tail = np.zeros(n + 1)
     for r in range(n - 1, -1, -1):
         tail[r] = tail[r + 1] + q[order[r]]
@@ -105,3 +117,21 @@ def kl_project_capped_simplex(q, cap):
             q[order[r]] = cap
         else:
             q[order[r]] = q[order[r]] / tail[k] * left if tail[k] > 0.0 else left / (n - k)
+
+
+@kernel
+def fill_from_top(v, total, cap, q):
+    """argmax of ⟨v, q⟩ over {0 ≤ q ≤ cap: Σ q = total} into ``q``: the largest v first, equal ones share evenly."""
+    order = descending_order(v)
+    left = total
+    start = 0
+    q[:] = 0.0
+    while start < v.size and left > 0.0:
+        stop = start
+        while stop < v.size and v[order[stop]] == v[order[start]]:
+            stop += 1
+        share = min(cap, left / (stop - start))
+        for r in range(start, stop):
+            q[order[r]] = share
+        left -= share * (stop - start)
+        start = stop

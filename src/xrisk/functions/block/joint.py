@@ -20,7 +20,7 @@ from xrisk.functions.block.generics import (
     block_value,
 )
 from xrisk.functions.parameters import count, positive
-from xrisk.functions.simplex import project_capped_simplex, project_simplex
+from xrisk.functions.simplex import ascending, descending_order, project_capped_simplex, project_simplex
 from xrisk.functions.special import wright_omega, xlogx
 
 SLACK = 1e-9  # relative, of Σ y = total and 0 ≤ y ≤ cap in the conjugates
@@ -254,14 +254,15 @@ def fill_omega(w, c, weights, y):
 
 @block_value.of(TopSum)
 def _(f, u):
-    return float(np.sort(u)[u.size - f.k :].sum())
+    return float(ascending(u)[u.size - f.k :].sum())
 
 
 @block_slope.of(TopSum)
 def _(f, u, y):
     y[:] = 0.0
-    for j in np.argsort(u)[u.size - f.k :]:
-        y[j] = 1.0
+    order = descending_order(u)
+    for r in range(f.k):
+        y[order[r]] = 1.0
 
 
 @block_conjugate.of(TopSum)
