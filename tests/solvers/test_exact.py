@@ -1,21 +1,30 @@
 """The exact solver against CVXPY, against itself in other guises, and against closed forms."""
 
+import itertools
 import warnings
+from typing import NamedTuple
 
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.sparse
 
 import xrisk.functions as fn
-from xrisk import Problem
+from xrisk import Problem, certify
 from xrisk.generic import generic
 from xrisk.inner import (
+    Callables,
     Groups,
+    Indexed,
     LinearModel,
+    NoisyCoordinates,
+    SoftmaxModel,
+    Weighted,
+    WithIntercept,
     as_rows,
 )
 from xrisk.inner.rows import frozen
-from xrisk.solvers.exact import exact
+from xrisk.solvers.exact import exact, position_scores
 
 ROWS, D, GROUPS = 60, 4, 6
 OFFSETS = frozen(np.array([0, 5, 16, 20, 37, 48, 60]))
@@ -105,6 +114,18 @@ def _(r, w):
     return cvx_penalty(r.penalty, w)[0], cvx_penalty(r.domain, w)[1]
 
 
+class ForeignSquare(NamedTuple):
+    """f(u) = u² on u ≥ 0, known by value, slope and curvature; losses are not negative."""
+
+
+fn.outer_value.of(ForeignSquare)(lambda f, u: u * u)
+fn.outer_slope.of(ForeignSquare)(lambda f, u: 2 * u)
+fn.outer_curvature.of(ForeignSquare)(lambda f, u: 2.0)
+fn.outer_conjugate.of(ForeignSquare)(lambda f, y: y * y / 4)
+fn.outer_domain.of(ForeignSquare)(lambda f: (-np.inf, np.inf))
+fn.outer_is_monotone.of(ForeignSquare)(lambda f: True)
+
+
 def data(seed=0, rows=ROWS, d=D):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((rows, d))
@@ -125,8 +146,7 @@ def cvx_value(problem, X=None):
     X = np.asarray(g.model.rows.X, dtype=float) if X is None else X
     w = cp.Variable(X.shape[1])
     losses = cvx_loss(g.model.loss, X @ w, g.model.target)
-    spans = list(zip(g.offsets[:-1], g.offsets[1:], strict=True))
-    u = cp.hstack([cp.sum(losses[a:b]) / (b - a) for a, b in spans])
+    u = cp.hstack([cp.sum(losses[a:b]) / (b - a) for a, b in itertools.pairwise(g.offsets)])
     return cvx_minimum(problem, u, w)
 
 
@@ -278,3 +298,251 @@ def test_every_outer_function_of_blocks_agrees_with_cvxpy(outer, loss):
 def test_a_block_of_one_is_the_mean(outer):
     expected = exact(Problem(groups(), fn.Identity(), RIDGE)).value
     assert exact(Problem(groups(), outer, RIDGE)).value == pytest.approx(expected, rel=1e-9)
+
+
+def test_dual_weights_and_slopes_certify_the_optimum():
+    problem = Problem(groups(fn.HingeLoss()), fn.CVaRRisk(0.4), RIDGE)
+    assert certify(problem, exact(problem)).relative < 2e-9
+
+
+@pytest.mark.parametrize("risk", RISKS, ids=name)
+def test_dual_weights_of_a_risk_are_in_its_dual_set(risk):
+    best = exact(Problem(groups(), risk, RIDGE))
+    q = best.dual[:, 0] / GROUPS
+    near = q.copy()
+    fn.risk_project(risk, near)
+    np.testing.assert_allclose(q, near, atol=1e-10)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=name)
+def test_slopes_are_in_the_domain_of_the_conjugate(loss):
+    problem = Problem(groups(loss), fn.CVaRRisk(0.4), RIDGE)
+    best = exact(problem)
+    bounds = np.array([fn.loss_domain(loss, y) for y in problem.inner.model.target])
+    assert (bounds[:, 0] <= best.slopes).all()
+    assert (best.slopes <= bounds[:, 1]).all()
+
+
+def test_the_duals_balance_the_gradient():
+    problem = Problem(groups(fn.Absolute()), fn.MaxRisk(), RIDGE)
+    best = exact(problem)
+    weight = np.repeat(best.dual[:, 0] / GROUPS / np.diff(OFFSETS), np.diff(OFFSETS))
+    pull = (weight * best.slopes) @ problem.inner.model.rows.X
+    np.testing.assert_allclose(-pull / RIDGE.l2, best.w, atol=1e-4)
+
+
+def test_sparse_rows_are_dense_rows():
+    X = np.where(np.random.default_rng(1).random((ROWS, D)) < 0.5, 0.0, data()[0])
+    dense = exact(Problem(groups(X=X), fn.CVaRRisk(0.4), RIDGE))
+    sparse = exact(Problem(groups(X=scipy.sparse.csr_matrix(X)), fn.CVaRRisk(0.4), RIDGE))
+    np.testing.assert_allclose(sparse.w, dense.w, atol=1e-9)
+    assert sparse.value == pytest.approx(dense.value, rel=1e-12)
+
+
+def test_very_sparse_rows_are_dense_rows():
+    X = np.zeros((ROWS, 40))
+    X[np.arange(ROWS), np.arange(ROWS) % 40] = 1.0
+    X[np.arange(ROWS), np.arange(ROWS) % 7] = -0.5
+    dense = exact(Problem(groups(X=X), fn.CVaRRisk(0.4), RIDGE))
+    sparse = exact(Problem(groups(X=scipy.sparse.csr_matrix(X)), fn.CVaRRisk(0.4), RIDGE))
+    assert sparse.value == pytest.approx(dense.value, rel=1e-12)
+
+
+def test_single_precision_rows_are_solved_in_double_precision():
+    X = data()[0].astype(np.float32)
+    expected = exact(Problem(groups(X=X.astype(np.float64)), fn.CVaRRisk(0.4), RIDGE))
+    found = exact(Problem(groups(X=X), fn.CVaRRisk(0.4), RIDGE))
+    assert found.value == pytest.approx(expected.value, rel=1e-12)
+
+
+def test_a_memory_map_is_an_array(tmp_path):
+    X = data()[0]
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    found = exact(Problem(groups(X=mapped), fn.CVaRRisk(0.4), RIDGE))
+    assert found.value == exact(Problem(groups(X=X), fn.CVaRRisk(0.4), RIDGE)).value
+
+
+def test_an_intercept_is_a_column_of_ones():
+    X = data()[0]
+    penalty = fn.Unpenalised(RIDGE, 1)
+    inner = groups()
+    hidden = inner._replace(model=inner.model._replace(rows=WithIntercept(inner.model.rows)))
+    ones = groups(X=np.hstack([X, np.ones((ROWS, 1))]))
+    expected = exact(Problem(ones, fn.CVaRRisk(0.4), penalty))
+    found = exact(Problem(hidden, fn.CVaRRisk(0.4), penalty))
+    np.testing.assert_allclose(found.w, expected.w, atol=1e-8)
+
+
+def test_listed_rows_are_copied_rows():
+    rows = np.random.default_rng(2).integers(0, ROWS, 90)
+    offsets = frozen(np.array([0, 30, 40, 75, 90]))
+    inner = groups(fn.HingeLoss())
+    listed = inner._replace(offsets=offsets, index=Indexed(frozen(rows)))
+    model = LinearModel(as_rows(inner.model.rows.X[rows]), frozen(inner.model.target[rows]), fn.HingeLoss())
+    expected = exact(Problem(Groups(model, offsets), fn.CVaRRisk(0.4), RIDGE))
+    found = exact(Problem(listed, fn.CVaRRisk(0.4), RIDGE))
+    assert found.value == pytest.approx(expected.value, rel=1e-11)
+
+
+def test_weights_are_repeated_rows():
+    X, y = data()
+    y = np.where(y > 0, 1.0, -1.0)
+    counts = np.random.default_rng(3).integers(1, 4, ROWS)
+    group = np.repeat(np.arange(GROUPS), np.diff(OFFSETS))
+    sums = np.bincount(group, counts)
+    offsets = frozen(np.append(0, np.cumsum(sums)).astype(np.int64))
+    repeated = Groups(
+        LinearModel(as_rows(np.repeat(X, counts, axis=0)), frozen(np.repeat(y, counts)), LOGISTIC), offsets
+    )
+    weights = frozen(counts * (np.diff(OFFSETS) / sums)[group])
+    weighted = groups()._replace(weight=Weighted(weights))
+    expected = exact(Problem(repeated, fn.CVaRRisk(0.4), RIDGE))
+    assert exact(Problem(weighted, fn.CVaRRisk(0.4), RIDGE)).value == pytest.approx(expected.value, rel=1e-11)
+
+
+@pytest.mark.parametrize("loss", [fn.Logistic(), fn.HingeLoss(), fn.ExponentialLoss()], ids=name)
+def test_the_scale_of_features_does_not_matter(loss):
+    X, scale = data()[0], np.array([1e6, 1e-6, 1.0, 1e3])
+    plain = exact(Problem(groups(loss), fn.CVaRRisk(0.4)))
+    scaled = exact(Problem(groups(loss, X=X * scale), fn.CVaRRisk(0.4)))
+    assert scaled.value == pytest.approx(plain.value, rel=2e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e6, 1e12])
+def test_the_scale_of_targets_does_not_matter(scale):
+    inner = groups(fn.Absolute())
+    scaled = inner._replace(model=inner.model._replace(target=frozen(inner.model.target * scale)))
+    plain = exact(Problem(inner, fn.CVaRRisk(0.4))).value
+    assert exact(Problem(scaled, fn.CVaRRisk(0.4))).value == pytest.approx(scale * plain, rel=2e-9)
+
+
+def test_constant_and_collinear_features_change_nothing():
+    X = data()[0]
+    more = np.hstack([X, X[:, :2], np.zeros((ROWS, 1))])
+    plain = exact(Problem(groups(fn.HingeLoss()), fn.MaxRisk()))
+    assert exact(Problem(groups(fn.HingeLoss(), X=more), fn.MaxRisk())).value == pytest.approx(plain.value, rel=2e-9)
+
+
+@pytest.mark.parametrize("penalty", [fn.L2(0.1), fn.L1(0.05), fn.Simplex()], ids=name)
+@pytest.mark.parametrize("loss", [fn.Logistic(), fn.Absolute()], ids=name)
+def test_more_features_than_rows_agree_with_cvxpy(penalty, loss):
+    X = np.random.default_rng(5).standard_normal((ROWS, 80))
+    assert_optimal(Problem(groups(loss, X=X), fn.CVaRRisk(0.4), penalty))
+
+
+@pytest.mark.parametrize("offsets", [[0, 60], list(range(61))], ids=["one group", "one row each"])
+@pytest.mark.parametrize("risk", [fn.MaxRisk(), fn.CVaRRisk(0.3), fn.ChiSquareRiskB(0.2), fn.KLRisk(0.2)], ids=name)
+def test_any_sizes_of_groups_agree_with_cvxpy(offsets, risk):
+    inner = groups(fn.HingeLoss())._replace(offsets=frozen(np.array(offsets)))
+    assert_optimal(Problem(inner, risk, fn.L2(0.01)))
+
+
+@pytest.mark.parametrize("outer", [fn.CVaRRisk(0.4), fn.Identity(), fn.Power(2.0)], ids=name)
+@pytest.mark.parametrize("penalty", [fn.L2(0.1), fn.Ball(0.5)], ids=name)
+def test_softmax_agrees_with_cvxpy(outer, penalty):
+    X, y = data()
+    target = np.digitize(y, [-1.0, 1.0])
+    inner = Groups(SoftmaxModel(as_rows(X), frozen(target), 3), OFFSETS)
+    w = cp.Variable(3 * D)
+    scores = X @ cp.reshape(w, (3, D), order="C").T
+    losses = cp.log_sum_exp(scores, axis=1) - cp.sum(cp.multiply(scores, np.eye(3)[target]), axis=1)
+    u = cp.hstack([cp.sum(losses[a:b]) / (b - a) for a, b in itertools.pairwise(OFFSETS)])
+    problem = Problem(inner, outer, penalty)
+    best = assert_optimal(problem, cvx_minimum(problem, u, w))
+    assert best.slopes.shape == (ROWS, 3)
+
+
+def test_two_classes_of_softmax_are_the_logistic_loss():
+    X, y = data()
+    inner = Groups(SoftmaxModel(as_rows(X), frozen((y > 0).astype(np.int64)), 2), OFFSETS)
+    expected = exact(Problem(groups(), fn.CVaRRisk(0.4))).value
+    assert exact(Problem(inner, fn.CVaRRisk(0.4))).value == pytest.approx(expected, rel=2e-9)
+
+
+@pytest.mark.parametrize("nu", [0.3, 0.01])
+def test_smooth_hard_instance_has_its_closed_form(nu):
+    problem = Problem(NoisyCoordinates(8, nu), fn.HardSmooth(nu), fn.Restricted(fn.L2(1 / 16), fn.Box(-1.0, 1.0)))
+    best = exact(problem)
+    assert best.value == pytest.approx(-(nu**2) / 3, rel=2e-9)
+    np.testing.assert_allclose(best.w, -2 * nu / 3, rtol=1e-4)
+    np.testing.assert_allclose(best.dual, nu / 3, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("alpha", "expected"), [(0.5, -1.7 * 0.3 + 0.25 * 0.09), (20.0, -(1.7**2) / 40)])
+def test_nonsmooth_hard_instance_has_its_closed_form(alpha, expected):
+    domain = fn.Restricted(fn.L2(alpha / 8), fn.Box(-0.6, 0.6))
+    best = exact(Problem(NoisyCoordinates(8, 0.3), fn.HardNonsmooth(1.7, 0.3), domain))
+    assert best.value == pytest.approx(expected, rel=2e-9)
+
+
+@pytest.mark.parametrize("loss", [fn.Logistic(), fn.ExponentialLoss()], ids=name)
+@pytest.mark.parametrize("outer", [fn.Identity(), fn.MaxRisk()], ids=name)
+def test_separable_data_without_penalty_stop_honestly(loss, outer):
+    X = data()[0]
+    inner = groups(loss)
+    separable = inner._replace(model=inner.model._replace(target=frozen(np.sign(X[:, 0]))))
+    best = exact(Problem(separable, outer))
+    assert "may not be attained" in best.stop
+    assert best.value < 1e-10
+
+
+@pytest.mark.parametrize("outer", [fn.Identity(), fn.MaxRisk(), fn.CVaRRisk(0.5), fn.ChiSquareRiskA()], ids=name)
+def test_an_objective_without_bound_stops_honestly(outer):
+    inner = groups(fn.AffineLoss())._replace(offsets=frozen(np.array([0, 20, 40, 60])))
+    assert "without bound" in exact(Problem(inner, outer)).stop
+
+
+def test_too_few_steps_stop_honestly():
+    best = exact(Problem(groups(), fn.MaxRisk(), RIDGE), max_steps=3)
+    assert best.stop == "gave up after 3 Newton steps"
+    assert best.steps == 3
+    assert best.gap > 1e-6
+
+
+def test_a_looser_tolerance_takes_fewer_steps_and_is_kept():
+    problem = Problem(groups(), fn.MaxRisk(), RIDGE)
+    loose, tight = exact(problem, tol=1e-3), exact(problem, tol=1e-10)
+    assert loose.steps < tight.steps
+    assert loose.value - tight.value <= 1e-3 * tight.value
+
+
+def test_callables_are_refused():
+    inner = Callables(1, 2, lambda *_: 0, lambda *_: 0.0, lambda *_: np.zeros(2), lambda *_: 0.0)
+    with pytest.raises(ValueError, match="exact needs group means of a linear model"):
+        exact(Problem(inner, fn.Softplus(), RIDGE))
+
+
+def test_too_many_variables_are_refused():
+    X = scipy.sparse.csr_matrix((ROWS, 6000))
+    with pytest.raises(ValueError, match="at most 5000 variables, got 6000"):
+        exact(Problem(groups(X=X), fn.Softplus(), RIDGE))
+
+
+def test_losses_that_overflow_at_the_start_are_refused():
+    X, scale = data()[0], 1e200
+    inner = groups(fn.Squared(), X=X)
+    huge = inner._replace(model=inner.model._replace(target=frozen(inner.model.target * scale)))
+    with pytest.raises(ValueError, match="overflow"):
+        exact(Problem(huge, fn.Identity(), RIDGE))
+
+
+def test_scores_of_positions_follow_the_index():
+    inner = groups()._replace(offsets=frozen(np.array([0, 2, 3])), index=Indexed(frozen(np.array([7, 1, 7]))))
+    w = np.arange(4.0)
+    np.testing.assert_allclose(position_scores(inner, w)[:, 0], inner.model.rows.X[[7, 1, 7]] @ w)
+
+
+def test_a_foreign_outer_function_is_solved_by_its_own_curvature():
+    expected = exact(Problem(groups(), fn.Power(2.0), RIDGE)).value
+    assert exact(Problem(groups(), ForeignSquare(), RIDGE)).value == pytest.approx(expected, rel=2e-9)
+
+
+def test_many_groups_agree_with_few_steps():
+    rng = np.random.default_rng(6)
+    X = rng.standard_normal((3000, 5))
+    y = np.where(X[:, 0] + rng.standard_normal(3000) > 0, 1.0, -1.0)
+    inner = Groups(LinearModel(as_rows(X), frozen(y), fn.HingeLoss()), frozen(np.arange(0, 3001, 3)))
+    best = exact(Problem(inner, fn.Scaled(fn.CVaRHinge(0.5), shift=-0.5), RIDGE))
+    assert best.stop == "the gap is within the tolerance"
+    assert best.steps < 60

@@ -20,6 +20,7 @@ from xrisk.solvers.newton import (
     jacobian,
     moved_slopes,
     position_scores,
+    score_size,
     scores_of,
     smoothed_inner,
 )
@@ -40,6 +41,9 @@ __all__ = ["Optimum", "exact", "position_scores"]
 LARGEST = 5000  # variables; the Hessian is dense
 START = 0.1  # first smoothing, relative to the size of the problem
 CENTRED = 0.1  # a point is near the path when its Newton decrement is below this part of the smoothing
+HOLD = 1e-3  # ridge on scores, relative to the smoothing
+FALLING = "the objective falls without bound"
+WITHIN = "the gap is within the tolerance"
 FLAT = "the objective is flat to the tolerance but w still moves: the minimum may not be attained"
 
 
@@ -68,6 +72,7 @@ class Task(NamedTuple):
     size: float  # of the objective
     loss_size: float  # of a loss
     wall_size: float  # of a wall
+    hold: np.ndarray  # (d,) ridge, times the smoothing, on coordinates that nothing else holds
 
 
 class Ending(NamedTuple):
@@ -122,8 +127,6 @@ def exact(problem: Problem, *, tol: float = 1e-9, max_steps: int = 400) -> Optim
     """
     task, w = _task(problem)
     point = _evaluate(task, w, scores_of(task.inner, w), START)
-    if not np.isfinite(point.terms.u).all():
-        raise ValueError("exact cannot start: the losses overflow at w = 0; scale the data down")
     return _follow(task, point, tol, max_steps)
 
 
@@ -140,11 +143,14 @@ def _task(problem: Problem) -> tuple[Task, np.ndarray]:
     if d > LARGEST:
         raise ValueError(f"exact solves for at most {LARGEST} variables, got {d}")
     walls, fixed, place = fix_points(walls_of(problem.penalty, d))
-    w = interior_start(walls, 1.0 / (np.sqrt(d) * _positive(column_sizes(g))))
+    columns = _positive(column_sizes(g))
+    w = interior_start(walls, 1.0 / (np.sqrt(d) * columns))
     w[fixed] = place[fixed]
     shape = (1, n) if is_risk(problem.outer) else (n, m)
-    task = Task(problem, smoothed_inner(g), link_of(problem.outer, n, m), walls, fixed, n, shape, 1.0, 1.0, 1.0)
-    return _sized(task, w), w
+    task = Task(
+        problem, smoothed_inner(g), link_of(problem.outer, n, m), walls, fixed, n, shape, 1.0, 1.0, 1.0, np.zeros(d)
+    )
+    return _held(_sized(task, w), w, columns), w
 
 
 def _positive(sizes: np.ndarray) -> np.ndarray:
@@ -155,12 +161,25 @@ def _sized(task: Task, w: np.ndarray) -> Task:
     """Measure losses and objective at the start, so that smoothing means the same at every scale of the data."""
     point = _evaluate(task, w, scores_of(task.inner, w), 1e-3)
     u = point.terms.true
+    if not np.isfinite(u).all():
+        raise ValueError("exact cannot start: the losses overflow where it does, near w = 0; scale the data down")
     loss_size = float(np.abs(u).mean()) or 1.0
     spread = float(np.abs(point.y.reshape(-1) * (u - np.median(u))).mean())
     size = max(float(np.abs(point.y).mean()) * loss_size, spread)
     if not (np.isfinite(size) and size > 0.0):
         size = 1.0
     return task._replace(size=size, loss_size=loss_size, wall_size=size / max(1, wall_count(task.walls)))
+
+
+def _held(task: Task, w: np.ndarray, columns: np.ndarray) -> Task:
+    """Hold free coordinates by a ridge that vanishes with the smoothing: on a smoothed kink nothing rests."""
+    start = _evaluate(task, w, scores_of(task.inner, w), START)
+    if not _short(task, start)[1] > 1e-13 * task.size:  # nothing is smoothed
+        return task
+    walls = task.walls
+    loose = (walls.l2 == 0.0) & (np.isinf(walls.low) | np.isinf(walls.high))
+    loose[: walls.covered] &= walls.strength == 0.0 and np.isinf(walls.radius) and np.isnan(walls.total)
+    return task._replace(hold=np.where(loose, HOLD * task.size * (columns / score_size(task.inner)) ** 2, 0.0))
 
 
 def _evaluate(task: Task, w: np.ndarray, z: np.ndarray, theta: float, near: Any = None) -> Point:
@@ -179,12 +198,12 @@ def _along(task: Task, w: np.ndarray, z: np.ndarray, theta: float, dw: np.ndarra
     link_slopes(task.link, u, theta * task.size / (u.size / task.n), shift, y, curve)
     with np.errstate(over="ignore", invalid="ignore"):
         slope = float((y.reshape(-1) * terms.along).sum() / task.n)
-    slope += float(wall_gradient(task.walls, w, theta * task.wall_size) @ dw)
+    slope += float((wall_gradient(task.walls, w, theta * task.wall_size) + theta * task.hold * w) @ dw)
     return Point(w, z, terms, shift, y, curve, theta, slope)
 
 
 def _gradient(task: Task, point: Point) -> np.ndarray:
-    grad = wall_gradient(task.walls, point.w, point.theta * task.wall_size)
+    grad = wall_gradient(task.walls, point.w, point.theta * task.wall_size) + point.theta * task.hold * point.w
     add_pull(task.inner, point.terms, point.y.reshape(-1) / task.n, grad)
     grad[task.fixed] = 0.0
     return grad
@@ -204,6 +223,7 @@ def _hessian(task: Task, point: Point) -> np.ndarray:
         J *= np.sqrt(curve.reshape(-1) / task.n)[:, None]
         H += J.T @ J
     add_wall_hessian(task.walls, point.w, point.theta * task.wall_size, H)
+    H[np.diag_indices(d)] += point.theta * task.hold
     return H
 
 
@@ -219,7 +239,9 @@ class Solve(NamedTuple):
     def __call__(self, g: np.ndarray) -> np.ndarray:
         x = self.back(g)
         weight = self.summed @ self.normal
-        return x - self.normal * ((self.summed @ x) / weight) if weight > 0.0 else x
+        for _ in range(2 if weight > 0.0 else 0):  # twice: what rounding leaves of the sum would add up over the steps
+            x -= self.normal * ((self.summed @ x) / weight)
+        return x
 
     def back(self, g: np.ndarray) -> np.ndarray:
         return np.where(self.free, self.scale * cho_solve(self.factor, self.scale * g, check_finite=False), 0.0)
@@ -253,6 +275,7 @@ def _short(task: Task, point: Point) -> tuple[float, float]:
     proven = float((point.y.reshape(-1) * point.terms.lower).sum())
     proven = (proven - link_conjugate(task.link, point.y)) / task.n
     short = value - proven + wall_short(task.walls, point.w, point.theta * task.wall_size)
+    short += point.theta * float(task.hold @ point.w**2)
     return value + float(penalty_value(task.problem.penalty, point.w)), short
 
 
@@ -261,29 +284,47 @@ def _follow(task: Task, point: Point, tol: float, max_steps: int) -> Optimum:
     cut, since, stop = 0.1, 0, f"gave up after {max_steps} Newton steps"
     steps, gap, newton = 0, np.inf, np.zeros_like(point.w)
     while steps < max_steps:
+        value, short = _short(task, point)
+        if not value > -1e9 * task.size:
+            return _optimum(task, point, np.zeros_like(point.w), Ending(steps, np.inf, FALLING))
         grad = _gradient(task, point)
         solve = _factor(task, _hessian(task, point))
         newton = -solve(grad)
         decrement = float(-(grad @ newton))
-        value, short = _short(task, point)
         gap = short + decrement
         goal = tol * max(abs(value), 1e-3 * task.size)
         steps, since = steps + 1, since + 1
         centred = decrement <= CENTRED * point.theta * task.size or since > 25
-        if gap <= goal and (centred or short <= 1e-3 * goal):
-            stop = "the gap is within the tolerance"
+        if gap <= goal and (decrement <= 0.01 * point.theta * task.size or short <= 1e-3 * goal or since > 25):
+            if task.hold.any() and _held_back(task, point) > goal:
+                task = task._replace(hold=1e-3 * task.hold)
+                continue
+            stop = WITHIN if gap <= tol * abs(value) or _rests(task, point, newton) else FLAT
             break
-        if centred and short > 0.3 * goal:
-            if point.theta < 1e-15:
-                stop = "rounding ended progress"
-                break
-            cut = min(max(cut * (0.3 if since <= 3 else 1.0 if since <= 5 else 2.0), 1e-3), 0.5)
-            theta = point.theta * max(cut, min(0.2 * goal / max(short, 1e-300), 0.5))
-            drift = _gradient(task, _evaluate(task, point.w, point.z, 0.999 * point.theta, point)) - grad
-            point, since = _advance(task, point, newton, solve(drift) / (0.001 * point.theta), theta), 0
-        else:
+        if not centred or short <= 0.3 * goal:
             point = _search(task, point, newton, point.theta)
-    return _optimum(task, point, newton, Ending(steps, gap, stop))
+            continue
+        if point.theta < 1e-15:
+            stop = "rounding ended progress"
+            break
+        cut = min(max(cut * (0.3 if since <= 3 else 1.0 if since <= 5 else 2.0), 1e-3), 0.5)
+        theta = point.theta * max(cut, min(0.2 * goal / max(short, 1e-300), 0.5))
+        drift = _gradient(task, _evaluate(task, point.w, point.z, 0.999 * point.theta, point)) - grad
+        point, since = _advance(task, point, newton, solve(drift) / (0.001 * point.theta), theta), 0
+    return _optimum(task, point, newton, Ending(steps, max(gap, 0.0), stop))
+
+
+def _held_back(task: Task, point: Point) -> float:
+    """The Newton decrement were free coordinates not held."""
+    task = task._replace(hold=np.zeros_like(task.hold))
+    grad = _gradient(task, point)
+    return float(grad @ _factor(task, _hessian(task, point))(grad))
+
+
+def _rests(task: Task, point: Point, dw: np.ndarray) -> bool:
+    """Whether the scores have come to rest; they run off to infinity where there is no minimiser."""
+    size = max(float(np.abs(point.z).max()), score_size(task.inner))
+    return float(np.abs(scores_of(task.inner, dw)).max()) <= 1e-3 * size
 
 
 def _advance(task: Task, point: Point, newton: np.ndarray, tangent: np.ndarray, theta: float) -> Point:
@@ -336,10 +377,11 @@ def _optimum(task: Task, point: Point, dw: np.ndarray, ending: Ending) -> Optimu
     dz = scores_of(task.inner, dw)
     here = _along(task, point.w, point.z, point.theta, dw, dz, point)
     last = _search(task, point, dw, point.theta)
-    y = _moved_weights(task, here).reshape(task.n, -1)
-    v = moved_slopes(task.inner, here.terms, last.terms, dz)
+    y = _moved_weights(task, here)
+    share = (here.y / np.where(y == 0.0, 1.0, y)).reshape(-1)  # of y and v the product balances the gradient
+    v = moved_slopes(task.inner, here.terms, last.terms, dz, share)
     slopes = v[:, 0] if v.shape[1] == 1 else v
-    return Optimum(task.problem.value(last.w), last.w, y, slopes, *ending)
+    return Optimum(task.problem.value(last.w), last.w, y.reshape(task.n, -1), slopes, *ending)
 
 
 def _moved_weights(task: Task, here: Point) -> np.ndarray:

@@ -68,8 +68,11 @@ def add_bend(inner, terms, q, H):
 
 
 @generic
-def moved_slopes(inner, here, last, dz):
-    """Slopes of the losses after a step from ``here`` to ``last``: to first order where the loss was smoothed."""
+def moved_slopes(inner, here, last, dz, share):
+    """Slopes of the losses after a step from ``here`` to ``last``: to first order where the loss was smoothed.
+
+    ``share`` (n·m,) multiplies the moves of each group.
+    """
 
 
 @generic
@@ -80,6 +83,11 @@ def smoothed_inner(inner):
 @generic
 def column_sizes(inner):
     """Root mean square (d) of what multiplies each coordinate."""
+
+
+@generic
+def score_size(inner):
+    """The size that scores are expected to have."""
 
 
 @generic
@@ -313,12 +321,12 @@ def _(g, terms, q, H):
 
 
 @moved_slopes.of(Groups)
-def _(g, here, last, dz):
+def _(g, here, last, dz, share):
     if not isinstance(g.model.loss, Bent):
         return last.v
     v = here.v.copy()
     loss = g.model.loss.loss
-    specialise(move_within, loss)(loss, g.model.target, g.index, here.h, dz, v)
+    specialise(move_within, loss)(loss, g.model.target, _layout(g), here.h, dz, share, v)
     return v
 
 
@@ -332,6 +340,18 @@ def _(g):
 @column_sizes.of(Groups)
 def _(g):
     return np.sqrt(np.tile(row_squares(g.model.rows), score_count(g.model)))
+
+
+@score_size.of(Groups)
+def _(g):
+    if isinstance(g.model, SoftmaxModel):
+        return 1.0
+    return float(np.abs(g.model.target).mean()) or 1.0
+
+
+@score_size.of(NoisyCoordinates)
+def _(g):
+    return 1.0
 
 
 @scores_of.of(NoisyCoordinates)
@@ -367,7 +387,7 @@ def _(g, terms, q, H):
 
 
 @moved_slopes.of(NoisyCoordinates)
-def _(g, here, last, dz):
+def _(g, here, last, dz, share):
     return last.v
 
 
@@ -400,11 +420,12 @@ def group_terms(loss, target, layout, z, dz, mu, terms):
 
 
 @kernel
-def move_within(loss, target, index, h, dz, v):
-    for p in range(h.size):
-        k = row_at(index, p)
-        low, high = loss_domain(loss, target[k])
-        v[p, 0] = min(max(v[p, 0] + h[p] * dz[k, 0], low), high)
+def move_within(loss, target, layout, h, dz, share, v):
+    for i in range(share.size):
+        for p in range(layout.offsets[i], layout.offsets[i + 1]):
+            k = row_at(layout.index, p)
+            low, high = loss_domain(loss, target[k])
+            v[p, 0] = min(max(v[p, 0] + share[i] * h[p] * dz[k, 0], low), high)
 
 
 @kernel
