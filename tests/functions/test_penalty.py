@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.functions.cases import PENALTIES, quick, vectors
 from xrisk import functions as xf
 from xrisk.functions import penalty_conjugate, penalty_convexity, penalty_slope, penalty_value, prox
+from xrisk.functions.proximal import Proximal
 
 every_penalty = pytest.mark.parametrize("r", PENALTIES, ids=repr)
 W = np.array([0.9, -1.4, 2.2, 0.1])
@@ -88,6 +89,20 @@ def test_conjugate_agrees_with_cvxpy(r, v):
     problem = solve(cp.Problem(cp.Maximize(v @ x - value), constraints))
     expected = np.inf if problem.status.startswith("unbounded") else problem.value
     assert penalty_conjugate(r, v) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "penalty", [xf.L2(0.7), xf.L1(0.3), xf.Restricted(xf.ElasticNet(0.3, 0.7), xf.Ball())], ids=repr
+)
+def test_proximal_agrees_with_cvxpy(penalty):
+    r = Proximal(penalty, 2.0, np.array([0.5, -0.5, 1.0, 0.0]))
+    x = cp.Variable(4)
+    value, constraints = modelled(penalty, x)
+    distance = 0.5 * r.strength * cp.sum_squares(x - r.center)
+    solve(cp.Problem(cp.Minimize(value + distance + cp.sum_squares(x - W) / 0.6), constraints))
+    assert near(r, W, 0.3) == pytest.approx(x.value, abs=2e-5)
+    assert penalty_value(r, x.value) == pytest.approx(float((value + distance).value), abs=1e-8)
+    assert penalty_convexity(r) == penalty_convexity(penalty) + 2.0
 
 
 @every_penalty

@@ -1,0 +1,21 @@
+"""Small problems that many tests share."""
+
+import numpy as np
+import pytest
+
+import xrisk
+
+
+def table(n=240, d=4, groups=6, seed=0):
+    """Rows, labels ±1 and groups; two groups see the first column with its sign reversed."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    group = np.concatenate([np.arange(groups), rng.integers(0, groups, n - groups)])
+    sign = np.where(group < 2, -1.0, 1.0)
+    y = np.where(sign * X[:, 0] + X[:, 1] + 0.5 * rng.standard_normal(n) > 0, 1, -1)
+    return X, y, group
+
+
+@pytest.fixture
+def cvar_problem():
+    return xrisk.group_dro(*table(), divergence="cvar", alpha=0.4, l2=0.1)

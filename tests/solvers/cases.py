@@ -1,0 +1,81 @@
+"""Solvers and problems of the contract: a newcomer adds a row here and is tested."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from tests.conftest import table
+
+import xrisk
+from xrisk.functions import L2, AffineLoss, Ball, LogSumExp, MaxOuter, Restricted, Square
+from xrisk.inner import Groups, LinearModel, as_rows
+from xrisk.problem import Problem
+from xrisk.solvers import (
+    ALEXR,
+    Conjugate,
+    Decreasing,
+    Entropy,
+    GeometricAverage,
+    LastIterate,
+    PolynomialAverage,
+    StageAverage,
+    Stagewise,
+    UniformAverage,
+)
+
+
+def cvar():
+    return xrisk.group_dro(*table(), divergence="cvar", alpha=0.4, l2=0.1)
+
+
+def chi2():
+    return xrisk.group_dro(*table(), divergence="chi2", lam=1.0, loss="squared_hinge", l2=0.1)
+
+
+def kl_sparse():
+    import scipy.sparse
+
+    X, y, groups = table()
+    X = np.where(np.abs(X) < 0.7, 0.0, X)
+    return xrisk.group_dro(scipy.sparse.csr_matrix(X), y, groups, divergence="kl", lam=0.5, l2=0.2)
+
+
+def tasks(outer):
+    """Three tasks of two groups each."""
+    X, y, groups = table()
+    inner = xrisk.group_dro(X, y, groups, l2=0.1).inner
+    return Problem(inner._replace(dim=2), outer, L2(0.1))
+
+
+def squares():
+    """mean (mean_k ⟨x_k, w⟩ − y_k)² over groups: affine inner functions under a function that is not monotone."""
+    X, y, groups = table()
+    inner = xrisk.group_dro(X, y, groups).inner
+    model = LinearModel(as_rows(X + 1.0), inner.model.target, AffineLoss())
+    return Problem(Groups(model, inner.offsets, inner.index), Square(), Restricted(L2(0.05), Ball(5.0)))
+
+
+def noisy():
+    return xrisk.applications.hard_smooth(5, eps=0.005).problem
+
+
+class Case(NamedTuple):
+    name: str
+    problem: Any  # () -> Problem
+    solver: Any
+    iterations: int  # to come within ``gap`` of the optimum
+    gap: float
+
+
+SLOW = Stagewise(0.2, 0.5, 2000, 2.0)
+
+CASES = [
+    Case("alexr-cvar-last", cvar, ALEXR(0.05, 0.1, blocks=3, batch=4, average=LastIterate()), 20000, 0.05),
+    Case("alexr-cvar-stages", cvar, ALEXR(SLOW, SLOW, blocks=3, batch=8, average=StageAverage(SLOW)), 30000, 0.01),
+    Case("alexr-cvar-theta0", cvar, ALEXR(0.05, 0.1, theta=0.0, blocks=3, average=UniformAverage()), 20000, 0.05),
+    Case("alexr-chi2-conjugate", chi2, ALEXR(0.02, 0.1, blocks=3, mirror=Conjugate()), 20000, 0.02),
+    Case("alexr-kl-sparse", kl_sparse, ALEXR(Decreasing(0.05, 1000.0), 0.1, mirror=Conjugate(), blocks=6), 20000, 0.02),
+    Case("alexr-tasks-max", lambda: tasks(MaxOuter()), ALEXR(0.05, 0.1, blocks=2, mirror=Entropy()), 20000, 0.02),
+    Case("alexr-tasks-lse", lambda: tasks(LogSumExp(2.0)), ALEXR(0.05, 0.1, blocks=2, batch=3), 20000, 0.02),
+    Case("alexr-squares", squares, ALEXR(0.05, 0.1, blocks=2, average=PolynomialAverage(2)), 20000, 0.02),
+    Case("alexr-noisy", noisy, ALEXR(0.1, 0.05, blocks=2, average=GeometricAverage(0.999)), 20000, 0.02),
+]

@@ -1,0 +1,190 @@
+"""What every solver promises."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from tests.solvers.cases import CASES
+
+import xrisk
+from xrisk.compile import specialise
+from xrisk.inner import (
+    batch_value,
+    batch_values,
+    batch_vjp,
+    draw,
+    exact_values,
+    inner_count,
+    inner_dim,
+    inner_is_affine,
+    inner_size,
+    new_batch,
+    shares_batch,
+)
+
+each = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+
+def begin(case, seed=0):
+    """Problem, solver, state and generator of a fresh run."""
+    stated = case.problem()
+    problem, solver = case.solver.prepare(stated)
+    w = np.full(inner_size(stated.inner), 0.01)
+    rng = np.random.default_rng(seed)
+    return problem, solver, solver.init(problem, solver.start(stated, w), rng), rng
+
+
+def assert_same(a, b, **tolerance):
+    for name, left, right in zip(a._fields, a, b, strict=True):
+        if tolerance:
+            np.testing.assert_allclose(left, right, err_msg=name, **tolerance)
+        else:
+            np.testing.assert_array_equal(left, right, err_msg=name)
+
+
+def copied(state):
+    return type(state)(*(field.copy() if isinstance(field, np.ndarray) else field for field in state))
+
+
+def test_every_solver_has_a_case():
+    assert set(xrisk.solvers.METHODS) == {type(case.solver) for case in CASES}
+
+
+@each
+def test_zero_steps_change_nothing(case):
+    problem, solver, state, rng = begin(case)
+    before, stream = copied(state), rng.bit_generator.state
+    assert_same(solver.advance(problem, state, 0, rng), before)
+    assert rng.bit_generator.state == stream
+
+
+@each
+def test_chunks_add_up(case):
+    problem, solver, state, rng = begin(case)
+    whole = solver.advance(problem, state, 50, rng)
+    problem, solver, state, rng = begin(case)
+    parts = solver.advance(problem, solver.advance(problem, state, 20, rng), 30, rng)
+    assert_same(whole, parts)
+
+
+@each
+def test_state_types_stay(case):
+    problem, solver, state, rng = begin(case)
+    after = solver.advance(problem, copied(state), 5, rng)
+    assert [type(field) for field in after] == [type(field) for field in state]
+    assert [np.asarray(field).dtype for field in after] == [np.asarray(field).dtype for field in state]
+
+
+@each
+def test_the_start_is_untouched(case):
+    stated = case.problem()
+    w = np.full(inner_size(stated.inner), 0.01)
+    xrisk.minimize(stated, case.solver, w, budget=xrisk.Budget(iterations=10), rng=0)
+    np.testing.assert_array_equal(w, 0.01)
+
+
+@each
+def test_the_same_seed_gives_the_same_run(case):
+    runs = [xrisk.minimize(case.problem(), case.solver, budget=xrisk.Budget(iterations=40), rng=7) for _ in range(2)]
+    np.testing.assert_array_equal(runs[0].w, runs[1].w)
+    np.testing.assert_array_equal(runs[0].dual, runs[1].dual)
+
+
+@each
+def test_another_seed_gives_another_run(case):
+    runs = [xrisk.minimize(case.problem(), case.solver, budget=xrisk.Budget(iterations=40), rng=s) for s in (1, 2)]
+    assert (runs[0].w != runs[1].w).any()
+
+
+@each
+def test_compiled_equals_uncompiled(case):
+    problem, solver, state, rng = begin(case)
+    compiled = solver.advance(problem, copied(state), 50, rng)
+    steps = specialise(kernel_of(solver), problem, solver)
+    plain = steps.py_func(problem, copied(state), solver, 50, np.random.default_rng(0))
+    assert_same(compiled, plain, rtol=1e-12, atol=1e-12)
+
+
+def kernel_of(solver):
+    import importlib
+
+    module = importlib.import_module(type(solver).__module__)
+    return getattr(module, f"{type(solver).__name__.lower()}_steps")
+
+
+class Counted(NamedTuple):
+    """Inner functions that count the calls of their oracles; a Python list makes them run uncompiled."""
+
+    inner: Any
+    note: Any  # function of (kind, number)
+
+
+for _same in (inner_count, inner_dim, inner_size, inner_is_affine, shares_batch):
+    _same.of(Counted)(lambda g, _same=_same: _same(g.inner))
+new_batch.of(Counted)(lambda g, size: (size, new_batch(g.inner, size)))
+exact_values.of(Counted)(lambda g, w, out: exact_values(g.inner, w, out))
+
+
+@draw.of(Counted)
+def _(g, i, rng, batch):
+    return batch[0], draw(g.inner, i, rng, batch[1])
+
+
+@batch_value.of(Counted)
+def _(g, i, w, batch, out):
+    g.note("values", batch[0] * inner_dim(g.inner))
+    batch_value(g.inner, i, w, batch[1], out)
+
+
+@batch_values.of(Counted)
+def _(g, i, w, w_prev, batch, out, out_prev):
+    g.note("values", 2 * batch[0] * inner_dim(g.inner))
+    batch_values(g.inner, i, w, w_prev, batch[1], out, out_prev)
+
+
+@batch_vjp.of(Counted)
+def _(g, i, w, batch, y, scale, grad):
+    g.note("gradients", batch[0] * inner_dim(g.inner))
+    batch_vjp(g.inner, i, w, batch[1], y, scale, grad)
+
+
+@each
+def test_declared_oracles_equal_counted_ones(case):
+    problem, solver, state, rng = begin(case)
+    counts = {"values": 0, "gradients": 0}
+
+    def note(kind, number):
+        counts[kind] += number
+
+    counted = problem._replace(inner=Counted(problem.inner, note))
+    solver.advance(counted, state, 10, rng)
+    declared = solver.oracles_per_step(problem)
+    assert counts == {"values": 10 * declared.values, "gradients": 10 * declared.gradients}
+
+
+@each
+def test_a_counting_wrapper_runs_the_same_iterations_uncompiled(case):
+    problem, solver, state, rng = begin(case)
+    plain = solver.advance(problem, copied(state), 20, rng)
+    counted = problem._replace(inner=Counted(problem.inner, lambda kind, number: None))
+    assert_same(solver.advance(counted, copied(state), 20, np.random.default_rng(0)), plain, rtol=1e-12, atol=1e-12)
+
+
+@each
+def test_resuming_equals_never_stopping(case, tmp_path):
+    path = tmp_path / "run"
+    stated, solver = case.problem(), case.solver
+    whole = xrisk.minimize(stated, solver, budget=xrisk.Budget(iterations=60), rng=3)
+    xrisk.minimize(stated, solver, budget=xrisk.Budget(iterations=25), rng=3, checkpoint=xrisk.Checkpoint(path))
+    parts = xrisk.resume(stated, solver, path, budget=xrisk.Budget(iterations=60))
+    np.testing.assert_array_equal(whole.w, parts.w)
+    np.testing.assert_array_equal(whole.dual, parts.dual)
+    assert [p.value for p in parts.trace.points if p.iterations != 25] == [p.value for p in whole.trace.points]
+
+
+@each
+def test_it_converges_to_the_exact_optimum(case):
+    stated = case.problem()
+    best = xrisk.solvers.exact(stated)
+    result = xrisk.minimize(stated, case.solver, budget=xrisk.Budget(iterations=case.iterations), rng=0)
+    assert -1e-8 < result.value - best.value < case.gap
