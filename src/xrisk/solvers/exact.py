@@ -8,6 +8,7 @@ from scipy.linalg import cho_factor, cho_solve
 from xrisk.compile import canonical
 from xrisk.functions import penalty_value
 from xrisk.inner.oracle import inner_count, inner_dim, inner_size
+from xrisk.inner.rows import WithIntercept
 from xrisk.problem import Problem, is_risk
 from xrisk.solvers.links import join_value, link_conjugate, link_domain, link_is_tied, link_of, link_slopes
 from xrisk.solvers.newton import (
@@ -20,6 +21,7 @@ from xrisk.solvers.newton import (
     jacobian,
     moved_slopes,
     position_scores,
+    row_lengths,
     score_size,
     scores_of,
     smoothed_inner,
@@ -41,6 +43,7 @@ __all__ = ["Optimum", "exact", "position_scores"]
 LARGEST = 5000  # variables; the Hessian is dense
 START = 0.1  # first smoothing, relative to the size of the problem
 CENTRED = 0.1  # a point is near the path when its Newton decrement is below this part of the smoothing
+SPARE = 1e-2  # part of the ridge by which the Hessian may be off: rows that matter less are left out
 HOLD = 1e-3  # ridge on scores, relative to the smoothing
 FALLING = "the objective falls without bound"
 WITHIN = "the gap is within the tolerance"
@@ -72,6 +75,8 @@ class Task(NamedTuple):
     size: float  # of the objective
     loss_size: float  # of a loss
     wall_size: float  # of a wall
+    spare: float  # by how much the Hessian may be off
+    lengths: np.ndarray  # (rows,) squared norms of the rows
     hold: np.ndarray  # (d,) ridge, times the smoothing, on coordinates that nothing else holds
 
 
@@ -147,10 +152,19 @@ def _task(problem: Problem) -> tuple[Task, np.ndarray]:
     w = interior_start(walls, 1.0 / (np.sqrt(d) * columns))
     w[fixed] = place[fixed]
     shape = (1, n) if is_risk(problem.outer) else (n, m)
+    ridge = _least_ridge(walls, g)
+    lengths = row_lengths(g) if ridge > 0.0 else np.zeros(1)
+    link = link_of(problem.outer, n, m)
     task = Task(
-        problem, smoothed_inner(g), link_of(problem.outer, n, m), walls, fixed, n, shape, 1.0, 1.0, 1.0, np.zeros(d)
+        problem, smoothed_inner(g), link, walls, fixed, n, shape, 1.0, 1.0, 1.0, SPARE * ridge, lengths, np.zeros(d)
     )
     return _held(_sized(task, w), w, columns), w
+
+
+def _least_ridge(walls: Walls, g: Any) -> float:
+    """The smallest l2 of all coordinates, a free intercept aside: every row counts for that one."""
+    has_intercept = isinstance(getattr(getattr(g, "model", None), "rows", None), WithIntercept)
+    return float((walls.l2[:-1] if has_intercept and walls.l2[-1] == 0.0 else walls.l2).min())
 
 
 def _positive(sizes: np.ndarray) -> np.ndarray:
@@ -212,7 +226,7 @@ def _gradient(task: Task, point: Point) -> np.ndarray:
 def _hessian(task: Task, point: Point) -> np.ndarray:
     d = point.w.size
     H = np.zeros((d, d))
-    add_bend(task.inner, point.terms, point.y.reshape(-1) / task.n, H)
+    add_bend(task.inner, point.terms, point.y.reshape(-1) / task.n, task.lengths, task.spare, H)
     if point.curve.any():
         J = jacobian(task.inner, point.terms)
         curve = point.curve
@@ -285,7 +299,7 @@ def _follow(task: Task, point: Point, tol: float, max_steps: int) -> Optimum:
     steps, gap, newton = 0, np.inf, np.zeros_like(point.w)
     while steps < max_steps:
         value, short = _short(task, point)
-        if not value > -1e9 * task.size:
+        if not value > -(1e7 if task.hold.any() else 1e12) * task.size:
             return _optimum(task, point, np.zeros_like(point.w), Ending(steps, np.inf, FALLING))
         grad = _gradient(task, point)
         solve = _factor(task, _hessian(task, point))

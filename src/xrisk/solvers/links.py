@@ -228,7 +228,6 @@ def apart_slopes(f, u, mu, y, curve):
 def tied_slopes(link, u, mu, shift, y, curve):
     """Find per block the threshold at which the mean weight is the target; its value is kept in ``shift``."""
     lo, hi, bend, target = link.lo, link.hi, link.bend, link.target
-    most = 2.0 * target * u.shape[1]
     alone = bend * target - mu / (target - lo) + mu / (hi - target)  # where one value by itself weighs the target
     for i in range(u.shape[0]):
         low, high = u[i].min() - alone, u[i].max() - alone
@@ -237,9 +236,6 @@ def tied_slopes(link, u, mu, shift, y, curve):
             mean, steep = 0.0, 0.0
             for j in range(u.shape[1]):
                 y[i, j], curve[i, j] = arc_slope(u[i, j] - c, lo, hi, bend, mu)
-                # no weight reaches twice all of it, unless u is too large for c to tell values apart
-                y[i, j] = min(y[i, j], most)
-                curve[i, j] = min(curve[i, j], most * most / mu)
                 mean += y[i, j]
                 steep += curve[i, j]
             miss = mean / u.shape[1] - target
@@ -252,6 +248,8 @@ def tied_slopes(link, u, mu, shift, y, curve):
                 break
             c = c + step if low < c + step < high else 0.5 * (low + high)
         shift[i] = c
-        if math.isfinite(step):
+        if math.isfinite(mean):
             for j in range(u.shape[1]):  # what the rounding of c leaves, shared out to first order
                 y[i, j] = max(y[i, j] - curve[i, j] * miss * u.shape[1] / steep, 0.5 * y[i, j])
+        else:  # u is too large for c to tell its values apart
+            y[i], curve[i] = np.minimum(y[i], target * u.shape[1]), 0.0

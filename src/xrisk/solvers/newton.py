@@ -63,8 +63,16 @@ def jacobian(inner, terms):
 
 
 @generic
-def add_bend(inner, terms, q, H):
-    """Add Σ qᵢ ∇²gᵢ to H (d, d)."""
+def add_bend(inner, terms, q, lengths, spare, H):
+    """Add Σ qᵢ ∇²gᵢ to H (d, d), but for rows that together change it by less than ``spare`` in norm.
+
+    ``lengths`` (rows,) are the squared norms of the rows.
+    """
+
+
+@generic
+def row_lengths(inner):
+    """Squared norms (rows,) of the rows."""
 
 
 @generic
@@ -221,6 +229,28 @@ def _(rows):
 
 
 @generic
+def square_norms(rows):
+    """Squared norm (rows,) of every row."""
+
+
+@square_norms.of(Dense)
+def _(rows):
+    parts = [np.einsum("ij,ij->i", rows.X[part], rows.X[part], dtype=np.float64) for part in _chunks(*rows.X.shape)]
+    return np.concatenate(parts)
+
+
+@square_norms.of(CSR)
+def _(rows):
+    k = np.repeat(np.arange(row_count(rows)), np.diff(rows.indptr))
+    return np.bincount(k, rows.data.astype(np.float64) ** 2, minlength=row_count(rows))
+
+
+@square_norms.of(WithIntercept)
+def _(rows):
+    return square_norms(rows.rows) + 1.0
+
+
+@generic
 def score_count(model):
     """Number of scores of a row."""
 
@@ -255,20 +285,22 @@ def _(loss, z, target, mu, v):
 
 
 @generic
-def add_model_bend(model, g, terms, q, H):
-    """Add Σ q ∇²ℓ over positions to H."""
+def add_model_bend(model, g, terms, q, lengths, spare, H):
+    """Add Σ q ∇²ℓ over positions to H, but for rows that do not matter."""
 
 
 @add_model_bend.of(LinearModel)
-def _(model, g, terms, q, H):
+def _(model, g, terms, q, lengths, spare, H):
     if terms.h.any():
         h = np.zeros((model_rows(model), 1))
         gather_rows(_layout(g), q, terms.h[:, None], h)
+        if spare > 0.0:
+            h[h[:, 0] * lengths <= min(spare, 0.01 * h.sum()) / lengths.size] = 0.0
         H += row_gram(model.rows, h[:, 0])
 
 
 @add_model_bend.of(SoftmaxModel)
-def _(model, g, terms, q, H):
+def _(model, g, terms, q, lengths, spare, H):
     d, weights = row_size(model.rows), np.empty(model_rows(model))
     for a in range(model.n_classes):
         for b in range(a + 1):
@@ -316,8 +348,13 @@ def _(g, terms):
 
 
 @add_bend.of(Groups)
-def _(g, terms, q, H):
-    add_model_bend(g.model, g, terms, q, H)
+def _(g, terms, q, lengths, spare, H):
+    add_model_bend(g.model, g, terms, q, lengths, spare, H)
+
+
+@row_lengths.of(Groups)
+def _(g):
+    return square_norms(g.model.rows)
 
 
 @moved_slopes.of(Groups)
@@ -382,8 +419,13 @@ def _(g, terms):
 
 
 @add_bend.of(NoisyCoordinates)
-def _(g, terms, q, H):
+def _(g, terms, q, lengths, spare, H):
     pass
+
+
+@row_lengths.of(NoisyCoordinates)
+def _(g):
+    return np.ones(g.n)
 
 
 @moved_slopes.of(NoisyCoordinates)
