@@ -116,7 +116,9 @@ def test_walk_meets_every_spec():
     assert [type(spec).__name__ for spec in walk(problem)] == ["Problem", "NoisyCoordinates", "Softplus", "L2"]
 
 
-CALLER = "from xrisk.compile import kernel\nfrom xrisk.called import called\n\n\n@kernel\ndef f(x):\n    return called(x)\n"
+CALLER = (
+    "from xrisk.compile import kernel\nfrom xrisk.called import called\n\n\n@kernel\ndef f(x):\n    return called(x)\n"
+)
 CALLED = "from numba import njit\n\n\n@njit\ndef called(x):\n    return x + {}\n"
 
 
@@ -152,7 +154,9 @@ def test_the_digest_covers_every_source_file():
 
 
 def test_importing_xrisk_imports_no_extra():
-    code = "import sys, xrisk; print([m for m in ('torch', 'pandas', 'matplotlib', 'tqdm', 'cvxpy') if m in sys.modules])"
+    code = (
+        "import sys, xrisk; print([m for m in ('torch', 'pandas', 'matplotlib', 'tqdm', 'cvxpy') if m in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.functions import (
+    L1,
+    L2,
     Absolute,
     Box,
     ChiSquareRiskA,
@@ -17,8 +19,6 @@ from xrisk.functions import (
     HingeLoss,
     Huber,
     KLRisk,
-    L1,
-    L2,
     Logistic,
     MaxRisk,
     Multinomial,
@@ -135,7 +135,7 @@ def group_index(groups: Any, n: int) -> tuple[np.ndarray, InOrder | Indexed]:
         return _membership(groups, n)
     if groups.shape != (n,):
         raise ValueError(
-            f"groups must have one label for each of the {n} rows of X, or be a boolean matrix, got shape {groups.shape}"
+            f"groups must be a label for each of the {n} rows of X, or a boolean matrix, got shape {groups.shape}"
         )
     if groups.dtype.kind == "f" and np.isnan(groups).any():
         raise ValueError("groups must not hold NaN: give the rows without a group a label of their own")
@@ -169,7 +169,9 @@ def _weights(sample_weight: Any, offsets: np.ndarray, index: InOrder | Indexed, 
     weights = weights / (largest if largest > 0 else 1.0)  # sums of huge weights would overflow
     totals = np.add.reduceat(weights, offsets[:-1])
     if (totals == 0).any():
-        raise ValueError(f"sample_weight must be positive somewhere in every group, not in group {int(np.argmin(totals))}")
+        raise ValueError(
+            f"sample_weight must be positive somewhere in every group, not in group {int(np.argmin(totals))}"
+        )
     sizes = np.diff(offsets)
     return Weighted(frozen(weights * np.repeat(sizes / totals, sizes)))
 

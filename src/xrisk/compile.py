@@ -33,7 +33,8 @@ def kernel(function: Callable) -> Any:
     except RuntimeError:  # no file to keep the code beside: typed at a prompt, or a disk that cannot be written
         return njit(error_model="numpy")(function)
     if isinstance(compiled, CPUDispatcher):  # with NUMBA_DISABLE_JIT it is the plain function
-        compiled._cache._cache_file = MachineCode(compiled._cache)
+        cache: Any = compiled._cache  # type: ignore[attr-defined]
+        cache._cache_file = MachineCode(cache)
     return compiled
 
 
@@ -112,7 +113,7 @@ def canonical(spec: Any) -> Any:
     """
     if not _is_spec(spec):
         return spec
-    hints = _float_fields(type(spec))
+    hints = _float_fields(type(spec))  # type: ignore[arg-type]
     return spec._replace(
         **{
             name: float(value) if name in hints and isinstance(value, int) else canonical(value)

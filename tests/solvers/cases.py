@@ -3,9 +3,9 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from tests.conftest import table
 
 import xrisk
+from tests.conftest import table
 from xrisk.functions import L2, AffineLoss, Ball, LogSumExp, MaxOuter, Restricted, Square
 from xrisk.inner import Groups, LinearModel, as_rows
 from xrisk.problem import Problem

@@ -4,9 +4,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from tests.solvers.cases import CASES
 
 import xrisk
+from tests.solvers.cases import CASES
 from xrisk.compile import specialise
 from xrisk.inner import (
     batch_value,

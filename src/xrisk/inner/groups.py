@@ -102,7 +102,9 @@ class Groups(NamedTuple):
         if listed is not None and (listed.size != positions or listed.min() < 0 or listed.max() >= rows):
             raise ValueError(f"index must list {positions} rows between 0 and {rows - 1}")
         if self.model.target.shape != (rows,):
-            raise ValueError(f"y must have one entry for each of the {rows} rows of X, got shape {self.model.target.shape}")
+            raise ValueError(
+                f"y must have one entry for each of the {rows} rows of X, got shape {self.model.target.shape}"
+            )
         weights = getattr(self.weight, "weights", np.ones(positions))
         if weights.shape != (positions,) or not (np.isfinite(weights) & (weights >= 0)).all():
             raise ValueError("weights must be finite and non-negative, one for each position")

@@ -341,7 +341,9 @@ def _csr(X: Any) -> CSR:
     if not np.isfinite(data).all():
         raise ValueError("X must be finite, it holds NaN or infinity")
     wide = np.int64 if max(X.nnz, X.shape[1]) > np.iinfo(np.int32).max else np.int32
-    return CSR(frozen(data), frozen(X.indices.astype(wide, copy=False)), frozen(X.indptr.astype(wide, copy=False)), X.shape[1])
+    return CSR(
+        frozen(data), frozen(X.indices.astype(wide, copy=False)), frozen(X.indptr.astype(wide, copy=False)), X.shape[1]
+    )
 
 
 def _refuse_non_finite(X: np.ndarray) -> None:

@@ -75,10 +75,11 @@ class Checkpoint:
 def load_run(path: str | Path, fingerprint: str) -> Saved:
     """Read a checkpoint of the run with this fingerprint."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # opened here: numpy leaves a damaged file open
+        with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
             header = json.loads(str(file["header"]))
             arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
         if isinstance(error, FileNotFoundError):
             raise
         raise ValueError(f"path must be a checkpoint, {path} is damaged or something else") from error
@@ -127,8 +128,14 @@ def _arrays(value: Any) -> Any:
 
 
 def _generator(state: dict) -> np.random.Generator:
-    kinds = {kind.__name__: kind for kind in (np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937)}
-    kinds |= {kind.__name__: kind for kind in (np.random.Philox, np.random.SFC64)}
+    known: tuple[Any, ...] = (
+        np.random.PCG64,
+        np.random.PCG64DXSM,
+        np.random.MT19937,
+        np.random.Philox,
+        np.random.SFC64,
+    )
+    kinds = {kind.__name__: kind for kind in known}
     if state["bit_generator"] not in kinds:
         raise ValueError(f"the checkpoint's random generator is unknown: {state['bit_generator']}")
     bits = kinds[state["bit_generator"]]()

@@ -301,7 +301,9 @@ def _settle(problem: Problem, eps: float, options: dict[str, Any], *, strongly: 
     if strongly and not math.isfinite(c.smoothness_f):
         raise ValueError("this theorem needs a smooth outer function: smooth it with Smoothed, or use theorem 6 or 5.8")
     if not math.isfinite(c.lipschitz_f) or not math.isfinite(c.lipschitz_g):
-        raise ValueError("the theorems need Lipschitz functions: give constants with finite lipschitz_f and lipschitz_g")
+        raise ValueError(
+            "the theorems need Lipschitz functions: give constants with finite lipschitz_f and lipschitz_g"
+        )
     return c, solver
 
 

@@ -1,0 +1,224 @@
+"""Budgets, the clock, traces, interruption, divergence, checkpoints."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import xrisk
+from tests.conftest import table
+from xrisk import Budget, Checkpoint, Stop, Trace, minimize, resume
+from xrisk.run import LogProgress, ProgressBar
+from xrisk.solvers import ALEXR
+
+SOLVER = ALEXR(blocks=2, batch=4)
+
+
+def test_iterations_end_a_run(cvar_problem):
+    result = minimize(cvar_problem, SOLVER, budget=Budget(iterations=37), rng=0)
+    assert (result.progress.iterations, result.stop) == (37, Stop.ITERATIONS)
+
+
+def test_oracle_calls_are_never_exceeded(cvar_problem):
+    result = minimize(cvar_problem, SOLVER, budget=Budget(oracle_calls=100), rng=0)
+    assert result.stop is Stop.ORACLE_CALLS
+    assert (result.progress.iterations, result.progress.oracle_calls) == (4, 96)
+
+
+def test_seconds_end_a_run(cvar_problem):
+    minimize(cvar_problem, SOLVER, budget=Budget(iterations=1), rng=0)
+    result = minimize(cvar_problem, SOLVER, budget=Budget(seconds=0.2), rng=0)
+    assert result.stop is Stop.SECONDS
+    assert 0.2 <= result.progress.seconds < 1.0
+
+
+def test_the_clock_runs_only_around_the_solver(cvar_problem):
+    def sleepy(seen):
+        time.sleep(0.05)
+
+    result = minimize(cvar_problem, SOLVER, budget=Budget(iterations=20), rng=0, observers=[sleepy])
+    assert result.progress.seconds < 0.05
+
+
+@pytest.mark.parametrize(
+    ("budget", "message"),
+    [
+        (Budget(), "budget must limit"),
+        (Budget(iterations=-1), "iterations must not be negative, got -1"),
+        (Budget(seconds=float("nan")), "seconds must not be negative, got nan"),
+        (Budget(seconds=float("inf")), "budget must be finite"),
+    ],
+)
+def test_wrong_budgets_are_refused(cvar_problem, budget, message):
+    with pytest.raises(ValueError, match=message):
+        minimize(cvar_problem, SOLVER, budget=budget, rng=0)
+
+
+def test_no_iterations_return_the_start(cvar_problem):
+    w0 = np.arange(4.0)
+    result = minimize(cvar_problem, SOLVER, w0, budget=Budget(iterations=0), rng=0)
+    np.testing.assert_array_equal(result.w, w0)
+    assert result.value == cvar_problem.value(w0)
+
+
+def test_the_trace_holds_start_and_end_and_is_the_exact_objective(cvar_problem):
+    result = minimize(cvar_problem, SOLVER, budget=Budget(iterations=500), rng=0)
+    trace = result.trace
+    assert trace.iterations[0] == 0
+    assert trace.iterations[-1] == 500
+    assert (np.diff(trace.iterations) > 0).all()
+    assert trace.value[-1] == result.value == cvar_problem.value(result.w)
+    assert trace.oracle_calls[-1] == result.progress.oracle_calls
+
+
+def test_the_trace_does_not_depend_on_timing(cvar_problem):
+    def run(pause):
+        return minimize(
+            cvar_problem, SOLVER, budget=Budget(iterations=300), rng=0, observers=[lambda seen: time.sleep(pause)]
+        )
+
+    np.testing.assert_array_equal(run(0.0).trace.value, run(0.002).trace.value)
+
+
+def test_until_ends_a_run(cvar_problem):
+    goal = cvar_problem.value(np.zeros(4)) - 0.05
+    result = minimize(
+        cvar_problem, SOLVER, budget=Budget(iterations=10**6), rng=0, until=lambda seen: seen.value < goal
+    )
+    assert result.stop is Stop.REACHED
+    assert result.value < goal
+
+
+def test_divergence_is_a_reason_and_not_a_nan():
+    X, y, groups = table()
+    problem = xrisk.group_dro(1e3 * X, y, groups, divergence="chi2", loss="squared_hinge")
+    result = minimize(problem, ALEXR(step=1e6, dual_step=1e6), budget=Budget(iterations=10_000), rng=0)
+    assert result.stop is Stop.DIVERGED
+    assert np.isfinite(result.value)
+    assert np.isfinite(result.w).all()
+    assert "diverged" in str(result.stop)
+
+
+def test_ctrl_c_returns_the_best_point_so_far(cvar_problem):
+    minimize(cvar_problem, SOLVER, budget=Budget(iterations=1), rng=0)
+    before = signal.getsignal(signal.SIGINT)
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    result = minimize(cvar_problem, SOLVER, budget=Budget(seconds=60), rng=0)
+    assert result.stop is Stop.INTERRUPTED
+    assert result.value == result.trace.value.min() == cvar_problem.value(result.w)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_run_in_another_thread_needs_no_signals(cvar_problem):
+    results = []
+    thread = threading.Thread(
+        target=lambda: results.append(minimize(cvar_problem, SOLVER, budget=Budget(iterations=5), rng=0))
+    )
+    thread.start()
+    thread.join()
+    assert results[0].stop is Stop.ITERATIONS
+
+
+@pytest.mark.parametrize("w0", [np.zeros(3), np.full(4, np.nan), np.zeros((4, 1))])
+def test_a_wrong_start_is_refused(cvar_problem, w0):
+    with pytest.raises(ValueError, match=r"w0 must be finite and of shape \(4,\)"):
+        minimize(cvar_problem, SOLVER, w0, budget=Budget(iterations=1), rng=0)
+
+
+def test_a_start_outside_the_domain_is_refused():
+    problem = xrisk.applications.hard_smooth(4, eps=0.01).problem
+    with pytest.raises(ValueError, match="w0 must have a finite objective"):
+        minimize(problem, SOLVER, np.full(4, 7.0), budget=Budget(iterations=1), rng=0)
+
+
+def test_observers_see_progress_and_cannot_stop(cvar_problem, caplog):
+    bar = ProgressBar(Budget(iterations=200), disable=True)
+    with caplog.at_level(logging.INFO, logger="xrisk"):
+        result = minimize(
+            cvar_problem,
+            SOLVER,
+            budget=Budget(iterations=200),
+            rng=0,
+            observers=[bar, LogProgress(every=0.0), lambda s: True],
+        )
+    assert result.progress.iterations == 200
+    assert "oracle calls" in caplog.text
+
+
+def test_a_trace_ratio_of_one_is_refused():
+    with pytest.raises(ValueError, match=r"ratio must be greater than 1, got 1.0"):
+        Trace(ratio=1.0)
+
+
+@pytest.mark.parametrize("bits", [np.random.PCG64, np.random.MT19937, np.random.Philox, np.random.SFC64])
+def test_every_generator_is_resumed_bit_for_bit(cvar_problem, tmp_path, bits):
+    path = tmp_path / "run"
+    whole = minimize(cvar_problem, SOLVER, budget=Budget(iterations=60), rng=np.random.Generator(bits(5)))
+    minimize(
+        cvar_problem,
+        SOLVER,
+        budget=Budget(iterations=30),
+        rng=np.random.Generator(bits(5)),
+        checkpoint=Checkpoint(path),
+    )
+    parts = resume(cvar_problem, SOLVER, path, budget=Budget(iterations=60))
+    np.testing.assert_array_equal(whole.w, parts.w)
+
+
+def test_a_checkpoint_of_another_run_is_refused(cvar_problem, tmp_path):
+    path = tmp_path / "run"
+    minimize(cvar_problem, SOLVER, budget=Budget(iterations=5), rng=0, checkpoint=Checkpoint(path))
+    with pytest.raises(ValueError, match="problem and solver must be those of the checkpoint"):
+        resume(cvar_problem, ALEXR(step=0.1), path, budget=Budget(iterations=9))
+
+
+@pytest.mark.parametrize("keep", [0, 1, 100, 0.5, 0.99])
+def test_a_damaged_checkpoint_is_refused(cvar_problem, tmp_path, keep):
+    path = tmp_path / "run"
+    minimize(cvar_problem, SOLVER, budget=Budget(iterations=5), rng=0, checkpoint=Checkpoint(path))
+    whole = path.read_bytes()
+    path.write_bytes(whole[: keep if isinstance(keep, int) else int(keep * len(whole))])
+    with pytest.raises(ValueError, match="path must be a checkpoint"):
+        resume(cvar_problem, SOLVER, path, budget=Budget(iterations=9))
+
+
+def test_no_checkpoint_is_said_so(cvar_problem, tmp_path):
+    with pytest.raises(FileNotFoundError):
+        resume(cvar_problem, SOLVER, tmp_path / "none", budget=Budget(iterations=9))
+
+
+KILLED = """
+import sys
+import xrisk
+from tests.conftest import table
+problem = xrisk.group_dro(*table(), divergence="cvar", alpha=0.4, l2=0.1)
+checkpoint = xrisk.Checkpoint(sys.argv[1], every=0.0)
+solver, budget = xrisk.solvers.ALEXR(blocks=2, batch=4), xrisk.Budget(iterations=10**9)
+xrisk.minimize(problem, solver, budget=budget, rng=11, checkpoint=checkpoint)
+"""
+
+
+def test_a_killed_run_is_resumed_bit_for_bit(cvar_problem, tmp_path):
+    path = tmp_path / "run"
+    minimize(cvar_problem, SOLVER, budget=Budget(iterations=1), rng=0)  # compiled before the other process starts
+    process = subprocess.Popen([sys.executable, "-c", KILLED, str(path)])
+    while not path.exists() and process.poll() is None:
+        time.sleep(0.01)
+    time.sleep(0.3)
+    process.kill()
+    process.wait()
+    saved = int(np.load(path)["state.t"])
+    more = Budget(iterations=saved + 1000)
+    parts = resume(cvar_problem, SOLVER, path, budget=more)
+    whole = minimize(cvar_problem, SOLVER, budget=more, rng=11)
+    assert saved > 0
+    np.testing.assert_array_equal(parts.w, whole.w)
+    np.testing.assert_array_equal(parts.dual, whole.dual)
+    assert [f.name for f in tmp_path.iterdir() if f.name == "run"] == ["run"]
