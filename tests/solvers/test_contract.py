@@ -158,8 +158,7 @@ def test_declared_oracles_equal_counted_ones(case):
 
     counted = problem._replace(inner=Counted(problem.inner, note))
     solver.advance(counted, state, 10, rng)
-    declared = solver.oracles_per_step(problem)
-    assert counts == {"values": 10 * declared.values, "gradients": 10 * declared.gradients}
+    assert counts == solver.oracles(problem, 10)._asdict()
 
 
 @each

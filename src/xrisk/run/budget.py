@@ -62,18 +62,18 @@ class Budget(NamedTuple):
         if all(math.isinf(limit) for limit in limits.values()):
             raise ValueError("budget must be finite in one of its limits")
 
-    def steps(self, cost: Oracles) -> float:
-        """Whole iterations that fit into the limits on iterations and oracle calls."""
-        per_step = cost.values + cost.gradients
-        by_calls = math.inf if self.oracle_calls is None or per_step == 0 else self.oracle_calls // per_step
-        by_count = math.inf if self.iterations is None else math.floor(self.iterations)
-        return min(by_calls, by_count)
+    def allows(self, iterations: int, cost: Oracles) -> bool:
+        """Whether so many iterations at that cost are within the limits."""
+        return not (
+            (self.iterations is not None and iterations > self.iterations)
+            or (self.oracle_calls is not None and cost.values + cost.gradients > self.oracle_calls)
+        )
 
     def exhausted(self, progress: Progress, cost: Oracles) -> Stop | None:
-        """The limit that does not allow another iteration."""
+        """The limit that does not allow another iteration, after which ``cost`` would be the oracle calls made."""
         if self.iterations is not None and progress.iterations + 1 > self.iterations:
             return Stop.ITERATIONS
-        if self.oracle_calls is not None and progress.oracle_calls + cost.values + cost.gradients > self.oracle_calls:
+        if self.oracle_calls is not None and cost.values + cost.gradients > self.oracle_calls:
             return Stop.ORACLE_CALLS
         if self.seconds is not None and progress.seconds >= self.seconds:
             return Stop.SECONDS

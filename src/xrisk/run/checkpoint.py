@@ -96,6 +96,26 @@ def load_run(path: str | Path, fingerprint: str) -> Saved:
     )
 
 
+def leaves(state: Any, prefix: str = "") -> dict[str, np.ndarray]:
+    """The arrays and numbers of a state by their dotted names; a state may hold further states."""
+    found: dict[str, np.ndarray] = {}
+    for name, field in zip(state._fields, state, strict=True):
+        found |= leaves(field, f"{prefix}{name}.") if isinstance(field, tuple) else {prefix + name: np.asarray(field)}
+    return found
+
+
+def with_leaves(blank: Any, found: dict[str, np.ndarray], prefix: str = "") -> Any:
+    """A state like ``blank`` with the saved arrays and numbers in their places."""
+    fields = {}
+    for name, field in zip(blank._fields, blank, strict=True):
+        if isinstance(field, tuple):
+            fields[name] = with_leaves(field, found, f"{prefix}{name}.")
+        else:
+            leaf = found[prefix + name]
+            fields[name] = leaf if isinstance(field, np.ndarray) else type(field)(leaf)
+    return blank._replace(**fields)
+
+
 def fingerprint(*specs: Any) -> str:
     """Digest of specs: their types and numbers, and of long arrays the shape and an even sample."""
     digest = hashlib.sha256()

@@ -4,6 +4,7 @@ import contextlib
 import signal
 import threading
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +14,10 @@ import numpy as np
 
 from xrisk.compile import canonical
 from xrisk.functions import prox
-from xrisk.inner.oracle import inner_size
+from xrisk.inner.oracle import Oracles, inner_size
 from xrisk.problem import Problem
 from xrisk.run.budget import Budget, Progress, Stop
-from xrisk.run.checkpoint import Checkpoint, Saved, fingerprint, load_run
+from xrisk.run.checkpoint import Checkpoint, Saved, fingerprint, leaves, load_run, with_leaves
 from xrisk.run.observers import Snapshot, Trace
 
 CHUNK_SECONDS = 0.1  # between two looks at the clock, the observers and Ctrl-C
@@ -141,7 +142,6 @@ class _Run:
         self.stated = canonical(problem)
         self.problem, self.solver = solver.prepare(self.stated)
         self.budget, self.trace, self.until = budget, trace, until
-        self.cost = self.solver.oracles_per_step(self.problem)
         self.progress = Progress()
 
     def start(self, w0: np.ndarray | None, rng: np.random.Generator) -> None:
@@ -157,11 +157,7 @@ class _Run:
         saved = load_run(path, fingerprint(self.stated, self.solver))
         w = _first_point(self.stated, None)
         blank = self.solver.init(self.problem, self.solver.start(self.stated, w), np.random.default_rng(0))
-        fields = {
-            name: np.asarray(saved.state[name]) if isinstance(field, np.ndarray) else type(field)(saved.state[name])
-            for name, field in zip(blank._fields, blank, strict=True)
-        }
-        self.state, self.rng, self.progress = blank._replace(**fields), saved.rng, saved.progress
+        self.state, self.rng, self.progress = with_leaves(blank, saved.state), saved.rng, saved.progress
         self.trace.points[:], self.best = saved.points, saved.best
 
     def loop(self, observers: tuple[Observer, ...], checkpoint: Checkpoint | None) -> Result:
@@ -187,12 +183,21 @@ class _Run:
             return Stop.REACHED
         if interrupted:
             return Stop.INTERRUPTED
-        return self.budget.exhausted(self.progress, self.cost)
+        return self.budget.exhausted(self.progress, self.cost(self.progress.iterations + 1))
+
+    def cost(self, iterations: int) -> Oracles:
+        return self.solver.oracles(self.problem, iterations)
+
+    def affordable(self, start: int, end: int) -> int:
+        """The last of the iterations start + 1, …, end that the budget allows; start + 1 it does."""
+        if self.budget.allows(end, self.cost(end)):
+            return end
+        return start + bisect_left(range(start + 1, end), True, key=lambda t: not self.budget.allows(t, self.cost(t)))
 
     def advance(self, speed: float) -> float:
         """One chunk, at most up to the next point of the trace; returns the iterations per second seen."""
         done = self.progress
-        steps = min(self.trace.due(done.iterations), self.budget.steps(self.cost)) - done.iterations
+        steps = self.affordable(done.iterations, self.trace.due(done.iterations)) - done.iterations
         seconds = CHUNK_SECONDS
         if self.budget.seconds is not None:
             seconds = min(seconds, self.budget.seconds - done.seconds)
@@ -201,8 +206,7 @@ class _Run:
         self.state = self.solver.advance(self.problem, self.state, steps, self.rng)
         seconds = time.perf_counter() - started
         done.iterations += steps
-        done.values += steps * self.cost.values
-        done.gradients += steps * self.cost.gradients
+        done.values, done.gradients = self.cost(done.iterations)
         done.seconds += seconds
         if self.at_point():
             self.look()
@@ -213,7 +217,7 @@ class _Run:
         return done == 0 or self.trace.due(done - 1) == done
 
     def finite(self) -> bool:
-        return all(np.isfinite(field).all() for field in self.state if isinstance(field, np.ndarray))
+        return all(np.isfinite(leaf).all() for leaf in leaves(self.state).values())
 
     def snapshot(self) -> Snapshot:
         w = self.solver.solution(self.state)[: inner_size(self.stated.inner)].copy()
@@ -229,8 +233,7 @@ class _Run:
                     self.best = (seen.value, self.solver.solution(self.state).copy(), seen.dual)
 
     def saved(self) -> Saved:
-        state = dict(zip(self.state._fields, self.state, strict=True))
-        return Saved(state, self.rng, self.progress, self.trace.points, self.best)
+        return Saved(leaves(self.state), self.rng, self.progress, self.trace.points, self.best)
 
     def result(self, stop: Stop) -> Result:
         self.look()

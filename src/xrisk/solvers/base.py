@@ -11,7 +11,7 @@ from xrisk.problem import Problem
 class Solver(Protocol):
     """A solver is data; the driver owns time, budgets, traces and files.
 
-    States are NamedTuples of arrays and whole numbers. ``advance`` may write into the arrays of the state it is
+    States are NamedTuples of arrays, whole numbers and further states. ``advance`` may write into the arrays of the state it is
     given. Advancing by a and then by b must equal advancing by a + b, bit for bit.
     """
 
@@ -36,5 +36,5 @@ class Solver(Protocol):
     def dual(self, problem: Problem, state: Any) -> np.ndarray:
         """Dual weights y (n, m) to report, yᵢ in the domain of f*."""
 
-    def oracles_per_step(self, problem: Problem) -> Oracles:
-        """Calls of the sampled oracles in one iteration."""
+    def oracles(self, problem: Problem, t: int) -> Oracles:
+        """Calls of the oracles in the first t iterations, full passes included."""

@@ -148,8 +148,8 @@ class ALEXR(NamedTuple):
             y_mean[i] = y + average_kept(self.average, int(state.touched[i]), state.t) * (y_mean[i] - y)
         return y_mean
 
-    def oracles_per_step(self, problem: Problem) -> Oracles:
-        samples = (self.blocks or 0) * self.batch * inner_dim(problem.inner)
+    def oracles(self, problem: Problem, t: int) -> Oracles:
+        samples = t * (self.blocks or 0) * self.batch * inner_dim(problem.inner)
         return Oracles(values=samples if self.theta == 0.0 else 2 * samples, gradients=samples)
 
 
