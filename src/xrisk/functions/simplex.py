@@ -127,7 +127,7 @@ def fill_from_top(v, total, cap, q):
     start = 0
     q[:] = 0.0
     while start < v.size and left > 0.0:
-        stop = start
+        stop = start + 1
         while stop < v.size and v[order[stop]] == v[order[start]]:
             stop += 1
         share = min(cap, left / (stop - start))
