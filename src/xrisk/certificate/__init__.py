@@ -1,0 +1,5 @@
+"""Certificates: a proof, by weak duality, of how far a point can be from the optimum."""
+
+from xrisk.certificate.bounds import Certificate, certify
+
+__all__ = ["Certificate", "certify"]

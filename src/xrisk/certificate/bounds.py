@@ -1,0 +1,313 @@
+"""Both sides of a certificate: the objective from above, the dual function from below."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xrisk.certificate.rounding import (
+    EPS,
+    TINY,
+    block_conjugate_terms,
+    block_terms,
+    conjugate_above,
+    risk_terms,
+)
+from xrisk.certificate.samples import (
+    CHUNK,
+    combine,
+    conjugate_means,
+    dual_width,
+    feasible_slopes,
+    kink_distance,
+    means_with_error,
+    pulls,
+    slopes_at,
+)
+from xrisk.compile import canonical, specialise
+from xrisk.functions import (
+    Unpenalised,
+    block_conjugate,
+    block_is_monotone,
+    block_project,
+    block_slope,
+    block_start,
+    block_value,
+    loss_is_affine,
+    loss_kink,
+    penalty_convexity,
+    penalty_value,
+    prox,
+    risk_conjugate,
+    risk_project,
+    risk_value,
+    risk_weights,
+)
+from xrisk.functions.special import norm
+from xrisk.inner.groups import Groups
+from xrisk.inner.oracle import inner_count, inner_size
+from xrisk.problem import Problem, is_risk
+
+LEAST = TINY / EPS  # numbers below it have fewer digits
+# widths tried for the duals of losses with a kink, relative to the mean distance of scores from it
+SMOOTHING = (1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0)
+
+
+class Certificate(NamedTuple):
+    """dual ≤ optimum ≤ primal, so the point is within gap = primal − dual of the optimum.
+
+    ``relative`` is the gap over the larger of |primal| and |dual|; where either is infinite, both are inf.
+    """
+
+    primal: float
+    dual: float
+    gap: float
+    relative: float
+
+
+class Weights(NamedTuple):
+    """A point q of the dual set, known up to rounding, and the conjugate there."""
+
+    q: np.ndarray  # (n, m)
+    conjugate: float
+    size: float  # of the terms of the conjugate
+    defect: float  # a point that is exactly in the set is this near, in the sum of absolute values
+
+
+class Sums(NamedTuple):
+    """What a choice of slopes v adds up to."""
+
+    mean: np.ndarray  # (n, m) of ℓ*(v)
+    size: np.ndarray  # (n, m) of its terms
+    pull: np.ndarray  # Σᵢ qᵢ mean v⊗x on the coordinates that are penalised
+    off: float  # by which every entry of it may be off
+
+
+def certify(problem: Problem, result: Any) -> Certificate:
+    """Bound the optimum from both sides at a result of `xrisk.minimize` or `xrisk.solvers.exact`.
+
+    With weights q in the dual set of the risk and any slopes v in the domain of ℓ*,
+
+        D(q, v) = −ρ*(q) − Σᵢ qᵢ meanⱼ ℓ*(vᵢⱼ) − r*(−Σᵢ qᵢ meanⱼ vᵢⱼ xᵢⱼ)
+
+    is below the optimum. Tried are the weights of the solver and those of the worst case at ``result.w``, with the
+    slopes of the solver and those of the losses there; the best bound is kept. Both sides allow for rounding: they
+    hold for the real numbers that the arrays of the problem stand for.
+
+    Parameters
+    ----------
+    problem : Problem
+        Group means of a linear or softmax model.
+    result : Result, Optimum, or anything with ``w`` and, if known, ``dual`` (n, m) and ``slopes``
+        The point and the dual weights; these need not be feasible, they are moved to where they are.
+
+    Returns
+    -------
+    Certificate
+        Outside the domain of the penalty, and where the objective overflows, ``primal = inf``. The gap of an exact
+        solution is small where r* is finite everywhere (l2, elastic net, ball, box), for l1, and with one intercept.
+        Where r* is infinite on the way to 0 (no penalty, the non-negative numbers, more than one free coordinate)
+        slopes 0 may be all that is left, and the bound that of losses that are not negative. Affine losses have but
+        one slope: where r* is infinite there, ``dual = -inf``. Where either side is infinite, so are ``gap`` and
+        ``relative``.
+
+    Examples
+    --------
+    >>> import numpy as np, xrisk
+    >>> rng = np.random.default_rng(0)
+    >>> X, groups = rng.standard_normal((200, 2)), rng.integers(0, 3, 200)
+    >>> y = np.where(X[:, 0] + rng.standard_normal(200) > 0, 1, -1)
+    >>> problem = xrisk.group_dro(X, y, groups, divergence="max", l2=0.1)
+    >>> best = xrisk.solvers.exact(problem)
+    >>> xrisk.certify(problem, best).relative < 1e-6
+    True
+    """
+    problem.check()
+    problem = canonical(problem)
+    if not isinstance(problem.inner, Groups):
+        raise TypeError(f"a certificate needs group means of a linear model, got {type(problem.inner).__name__}")
+    w = _point(problem, result)
+    with np.errstate(over="ignore", invalid="ignore"):  # infinities are bounds as well
+        u, error = _inner_values(problem.inner, w)
+        primal = _primal(problem, w, u, error)
+        candidates = _slopes(problem.inner, w, getattr(result, "slopes", None))
+        weights = _weights(problem, u, getattr(result, "dual", None))
+        dual = max(_dual(problem, q, v) for v in candidates for q in weights)
+    gap = max(primal - dual, 0.0)
+    return Certificate(primal, dual, gap, gap / max(abs(primal), abs(dual), LEAST) if gap < np.inf else np.inf)
+
+
+def _point(problem: Problem, result: Any) -> np.ndarray:
+    """The point; moved into the domain where it is outside by no more than rounding."""
+    w, d = np.array(result.w, dtype=np.float64), inner_size(problem.inner)
+    if w.shape != (d,) or not np.isfinite(w).all():
+        raise ValueError(f"w must be finite and of shape ({d},), got shape {w.shape}")
+    if penalty_value(problem.penalty, w) < np.inf:
+        prox(problem.penalty, w, TINY)  # so short a step is the projection
+    return w
+
+
+def _inner_values(g: Groups, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Group means and a bound on their errors, both (n, m)."""
+    u, error = np.empty((2, inner_count(g), g.dim))
+    # a dot product errs by d roundings; a projection leaves w outside by about as many
+    specialise(means_with_error, g)(g, w, EPS * (2 * w.size + 16) * norm(w), u, error)
+    return u, error
+
+
+def _primal(problem: Problem, w: np.ndarray, u: np.ndarray, error: np.ndarray) -> float:
+    f, n, m = problem.outer, *u.shape
+    penalty = penalty_value(problem.penalty, w)
+    if not (np.isfinite(u + error).all() and penalty < np.inf):
+        return np.inf
+    if is_risk(f):
+        values = np.array([risk_value(f, (u + error)[:, 0])])
+        size = float(np.abs(u).max() + error.max()) + risk_terms(f, n)
+    else:
+        ends = (u + error,) if block_is_monotone(f) else (u - error, u + error)  # convex: largest at an end
+        parts = [end.reshape(-1, m if block_is_monotone(f) else 1) for end in ends]
+        values = np.max([[block_value(f, row) for row in part] for part in parts], axis=0) * (len(parts[0]) / n)
+        size = max(float(np.mean([block_terms(f, row) for row in part])) * (len(part) / n) for part in parts)
+    slack = 16 * EPS * (n + m + 16) * size + 4 * EPS * (w.size + 16) * penalty
+    slack += TINY * (1.0 + w.size * penalty_convexity(problem.penalty))
+    primal = float(values.mean() + penalty + slack)
+    return np.inf if math.isnan(primal) else primal
+
+
+def _weights(problem: Problem, u: np.ndarray, known: Any) -> list[Weights]:
+    """Candidates for the weights: those of the worst case at u, and those that are known."""
+    candidates = [_worst(problem.outer, u)]
+    if known is not None:
+        if np.shape(known) != u.shape:
+            raise ValueError(f"dual must have shape {u.shape}, got {np.shape(known)}")
+        candidates.append(np.array(known, dtype=np.float64))
+    usable = [y for y in candidates if np.isfinite(y).all()] or [_central(problem.outer, u.shape)]
+    return [(_of_risk if is_risk(problem.outer) else _of_blocks)(problem.outer, y) for y in usable]
+
+
+def _worst(f: Any, u: np.ndarray) -> np.ndarray:
+    y = np.full_like(u, np.nan)
+    if not np.isfinite(u).all():
+        return y
+    if is_risk(f):
+        q = np.empty(u.shape[0])
+        risk_weights(f, np.ascontiguousarray(u[:, 0]), q)
+        return u.shape[0] * q[:, None]
+    for i in range(u.shape[0]):
+        block_slope(f, u[i], y[i])
+    return y
+
+
+def _central(f: Any, shape: tuple[int, ...]) -> np.ndarray:
+    y = np.ones(shape)
+    for row in () if is_risk(f) else y:
+        block_start(f, row)
+    return y
+
+
+def _of_risk(rho: Any, y: np.ndarray) -> Weights:
+    q, n = np.maximum(y[:, 0], 0.0), y.shape[0]
+    total = float(q.sum())
+    q = q / total if 0.0 < total < np.inf else np.full(n, 1.0 / n)
+    risk_project(rho, q)
+    conjugate = float(risk_conjugate(rho, q))
+    defect = abs(math.fsum(q) - 1.0) + 16 * EPS
+    return Weights(q[:, None], conjugate, 2 * abs(conjugate) + risk_terms(rho, n), defect)
+
+
+def _of_blocks(f: Any, y: np.ndarray) -> Weights:
+    n, m = y.shape
+    for row in y:
+        block_project(f, row)
+    conjugate = float(np.mean([block_conjugate(f, row) for row in y]))
+    size = float(np.mean([block_conjugate_terms(f, row) for row in y]))
+    return Weights(y / n, conjugate, size, 4 * EPS * (m + 8) * float(np.abs(y).sum() / n))
+
+
+def _slopes(g: Groups, w: np.ndarray, known: Any) -> list[np.ndarray]:
+    """Candidates for the loss duals v (positions, scores)."""
+    shape = (int(g.offsets[-1]), dual_width(g.model))
+    candidates = []
+    if known is not None:
+        if np.shape(known) not in (shape, shape[:1]):
+            raise ValueError(f"slopes must have shape {shape}, got {np.shape(known)}")
+        candidates.append(np.array(known, dtype=np.float64).reshape(shape))
+    for width in _widths(g, w) if known is None else (0.0,):
+        v = np.empty(shape)
+        specialise(slopes_at, g)(g, w, width, v)
+        candidates.append(v)
+    for v in candidates:
+        specialise(feasible_slopes, g)(g, v)
+    return candidates
+
+
+def _widths(g: Groups, w: np.ndarray) -> tuple[float, ...]:
+    loss = g.model.loss
+    if type(loss) not in loss_kink.table or loss_is_affine(loss):
+        return (0.0,)
+    scale = specialise(kink_distance, g)(g, w)
+    return (0.0, *(scale * share for share in SMOOTHING))
+
+
+def _dual(problem: Problem, weights: Weights, v: np.ndarray) -> float:
+    """D(q, v) less its rounding; v is made smaller where r* would be infinite, which the domain of ℓ* allows."""
+    r, free = problem.penalty, 0
+    if isinstance(r, Unpenalised):
+        r, free = r.penalty, r.free
+        v = _balanced(problem.inner, weights.q, v, free)
+    sums = _sums(problem.inner, weights, v, free)
+    if not np.isfinite(sums.pull.sum() + sums.off):
+        return -np.inf
+    share = _finite_share(r, sums)
+    if share < 1.0:
+        sums = _sums(problem.inner, weights, share * v, free)
+    q, n = weights.q, weights.q.shape[0]
+    inner = float((q * sums.mean).sum())
+    penalty = specialise(conjugate_above, r)(r, -sums.pull, sums.off)
+    slack = 16 * EPS * (n + 16) * weights.size + _rounding(problem.inner) * float((np.abs(q) * sums.size).sum())
+    slack += weights.defect * float(sums.size.max()) + 4 * EPS * abs(penalty) + TINY
+    bound = -weights.conjugate - inner - penalty - slack
+    return float(bound) if np.isfinite(bound) else -np.inf
+
+
+def _rounding(g: Groups) -> float:
+    """Relative error of sums over the rows, of weights, and of slopes that balance an intercept."""
+    return EPS * (CHUNK + float(g.offsets[-1]) / CHUNK + g.offsets.size + 512)
+
+
+def _sums(g: Groups, weights: Weights, v: np.ndarray, free: int) -> Sums:
+    mean, size, spread = np.empty((3, *weights.q.shape))
+    specialise(conjugate_means, g)(g, v, mean, size, spread)
+    pull = np.zeros(inner_size(g))
+    specialise(combine, g)(g, weights.q, v, pull)
+    off = _rounding(g) * float((np.abs(weights.q) * spread).sum()) + weights.defect * float(spread.max())
+    return Sums(mean, size, pull[: pull.size - free], off + TINY if off > 0.0 else 0.0)
+
+
+def _finite_share(r: Any, sums: Sums) -> float:
+    """The largest part of the pull, up to all of it, at which r* is finite."""
+    above = specialise(conjugate_above, r)
+    if above(r, -sums.pull, 4 * sums.off) < np.inf:
+        return 1.0
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        if above(r, -middle * sums.pull, 4 * middle * sums.off) < np.inf:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _balanced(g: Groups, q: np.ndarray, v: np.ndarray, free: int) -> np.ndarray:
+    """The slopes with those on one side made smaller so that a free coordinate, the last one, has no pull."""
+    if free == 0:
+        return v
+    if free > 1:
+        return np.zeros_like(v)
+    last, parts = np.zeros(inner_size(g)), np.empty(v.shape[0])
+    last[-1] = 1.0
+    specialise(pulls, g)(g, q, v, last, parts)
+    above, below = float(parts[parts > 0].sum()), float(-parts[parts < 0].sum())
+    up, down = (below / above, 1.0) if above > below else (1.0, above / below if below > 0.0 else 1.0)
+    return v * np.where(parts > 0, up, np.where(parts < 0, down, 1.0))[:, None]
