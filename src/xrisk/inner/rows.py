@@ -283,20 +283,23 @@ def _(rows, k, scale, grad):
 @rows_dot.of(WithIntercept)
 def _(rows, chosen, w, out):
     rows_dot(rows.rows, chosen, w[:-1], out)
-    out += w[-1]
+    for b in range(chosen.size):
+        out[b] += w[-1]
 
 
 @rows_dots.of(WithIntercept)
 def _(rows, chosen, w, w_prev, out, out_prev):
     rows_dots(rows.rows, chosen, w[:-1], w_prev[:-1], out, out_prev)
-    out += w[-1]
-    out_prev += w_prev[-1]
+    for b in range(chosen.size):
+        out[b] += w[-1]
+        out_prev[b] += w_prev[-1]
 
 
 @add_rows.of(WithIntercept)
 def _(rows, chosen, scales, grad):
     add_rows(rows.rows, chosen, scales, grad[:-1])
-    grad[-1] += scales.sum()
+    for b in range(chosen.size):
+        grad[-1] += scales[b]
 
 
 @row_norm.of(WithIntercept)

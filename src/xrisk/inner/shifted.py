@@ -77,20 +77,23 @@ def _(g, i, rng, batch):
 @batch_value.of(Shifted)
 def _(g, i, x, batch, out):
     batch_value(g.inner, i, x[:-1], batch, out)
-    out -= x[-1]
+    for j in range(out.size):  # a loop: array expressions take seconds to compile
+        out[j] -= x[-1]
 
 
 @batch_values.of(Shifted)
 def _(g, i, x, x_prev, batch, out, out_prev):
     batch_values(g.inner, i, x[:-1], x_prev[:-1], batch, out, out_prev)
-    out -= x[-1]
-    out_prev -= x_prev[-1]
+    for j in range(out.size):
+        out[j] -= x[-1]
+        out_prev[j] -= x_prev[-1]
 
 
 @batch_vjp.of(Shifted)
 def _(g, i, x, batch, y, scale, grad):
     batch_vjp(g.inner, i, x[:-1], batch, y, scale, grad[:-1])
-    grad[-1] -= scale * y.sum()
+    for j in range(y.size):
+        grad[-1] -= scale * y[j]
 
 
 @exact_values.of(Shifted)

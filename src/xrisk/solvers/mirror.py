@@ -78,7 +78,8 @@ def _(mirror, f, value, z, tau):
 
 @mirror_dual.of(Quadratic)
 def _(mirror, f, z, y):
-    y[:] = z
+    for j in range(z.size):
+        y[j] = z[j]
 
 
 @mirror_check.of(Quadratic)

@@ -162,7 +162,8 @@ def alexr_steps(problem, state, solver, n_steps, rng):
     batch, batch_grad = new_batch(g, solver.batch), new_batch(g, solver.batch)
     for t in range(t0, t0 + n_steps):
         step, tau = rate(solver.step, t), 1.0 / rate(solver.dual_step, t)
-        grad[:] = 0.0
+        for j in range(w.size):
+            grad[j] = 0.0
         for a in range(solver.blocks):
             b = uniform_index(rng, a, order.size)
             order[a], order[b] = order[b], order[a]
