@@ -1,6 +1,7 @@
 """Generated tables do what they promise; loaders give the published data, or one sentence."""
 
 import socket
+import time
 from types import SimpleNamespace
 from urllib.error import URLError
 
@@ -210,6 +211,7 @@ def test_covertype_from_the_network_is_read(monkeypatch):
 def test_scikit_learn_takes_the_options_and_a_dead_network_is_noticed(monkeypatch, tmp_path, load):
     monkeypatch.setattr(datasets, "_find", lambda name: None)
     monkeypatch.setattr(socket, "getaddrinfo", fails)
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)  # between tries
     monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path))
     with pytest.raises(OSError, match="could not be downloaded: URLError"):
         load()

@@ -375,8 +375,6 @@ def _adult_columns() -> dict[str, np.ndarray]:
         columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     else:
         columns = _adult_from_openml()
-    for name, entry in PLATT.items():
-        columns[name] = columns[name] if isinstance(entry, str) else columns[name].astype(np.int64)
     counts = [int((part == ">50K").sum()) for part in np.split(columns["income"], [TRAIN_ROWS])]
     if columns["income"].size != TRAIN_ROWS + TEST_ROWS or counts != [7_841, 3_846]:
         raise ValueError(f"Adult must have 7841 of 32561 and 3846 of 16281 rows above 50K, got {counts}: other data")
@@ -386,7 +384,12 @@ def _adult_columns() -> dict[str, np.ndarray]:
 def _read_csv(path: Path) -> dict[str, np.ndarray]:
     with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
         title, *rows = csv.reader(file)
-    return {name: np.array(column) for name, column in zip(title, zip(*rows, strict=True), strict=True)}
+    columns = zip(title, zip(*rows, strict=True), strict=True)
+    return {name: np.array(column if _is_text(name) else list(map(int, column))) for name, column in columns}
+
+
+def _is_text(name: str) -> bool:
+    return isinstance(PLATT.get(name, ""), str)
 
 
 def _adult_from_openml() -> dict[str, np.ndarray]:
@@ -397,7 +400,7 @@ def _adult_from_openml() -> dict[str, np.ndarray]:
     for name, column in zip(bunch.feature_names, np.asarray(bunch.data, dtype=np.float64).T, strict=True):
         values = bunch.categories.get(name)
         if values is None:
-            columns[name] = column
+            columns[name] = column.astype(np.int64)
         else:  # categories come as positions, a missing one as NaN
             columns[name] = np.array([*values, "?"])[np.where(np.isnan(column), len(values), column).astype(np.int64)]
     if columns["fnlwgt"][0] == 226_802:  # the first row of the test rows: they stand first

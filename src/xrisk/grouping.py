@@ -172,9 +172,11 @@ def _factorise(values: np.ndarray) -> tuple[list[Any], np.ndarray]:
 
 
 def _plain(values: Any) -> Iterable[Any]:
-    if isinstance(values, np.ndarray):
-        return (values.astype(str) if values.dtype.kind in "mM" else values).tolist()
-    return values
+    if not isinstance(values, np.ndarray):
+        return values
+    if values.dtype.kind == "M" and (values.astype("M8[D]") == values).all():
+        values = values.astype("M8[D]")  # dates, not the midnights they begin with
+    return (values.astype(str) if values.dtype.kind in "mM" else values).tolist()
 
 
 def _name(value: Any) -> str:

@@ -277,7 +277,8 @@ class GroupReport:
             import pandas as pd
         except ImportError as error:
             raise ImportError("to_frame needs pandas: pip install pandas") from error
-        return pd.DataFrame(list(self.rows), columns=list(GroupRow._fields))
+        frame = pd.DataFrame(list(self.rows), columns=list(GroupRow._fields))
+        return frame.astype(dict.fromkeys(GroupRow._fields[2:], float))  # None becomes NaN
 
 
 def group_report(
