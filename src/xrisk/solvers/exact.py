@@ -1,5 +1,6 @@
 """The ground truth: Newton's method along a path of smoothed problems, for convex problems with linear models."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,7 +43,8 @@ __all__ = ["Optimum", "exact", "position_scores"]
 
 LARGEST = 5000  # variables; the Hessian is dense
 START = 0.1  # first smoothing, relative to the size of the problem
-CENTRED = 0.1  # a point is near the path when its Newton decrement is below this part of the smoothing
+CUT = 0.3  # by which the smoothing falls from one step along the path to the next
+CENTRED = 0.03  # a point is near the path when its Newton decrement is below this part of the smoothing
 SPARE = 1e-2  # part of the ridge by which the Hessian may be off: rows that matter less are left out
 HOLD = 1e-3  # ridge on scores, relative to the smoothing
 FALLING = "the objective falls without bound"
@@ -101,7 +103,9 @@ class Point(NamedTuple):
     along: float  # derivative of the smoothed objective in the direction last tried
 
 
-def exact(problem: Problem, *, tol: float = 1e-9, max_steps: int = 400) -> Optimum:
+def exact(
+    problem: Problem, *, tol: float = 1e-9, max_steps: int = 400, until: Callable[[], bool] = lambda: False
+) -> Optimum:
     """Minimise a convex problem of a linear model to ``tol`` relative to its objective.
 
     Every kink is smoothed so that its slope is an interior dual point, every domain is walled off by logarithms, and
@@ -115,6 +119,8 @@ def exact(problem: Problem, *, tol: float = 1e-9, max_steps: int = 400) -> Optim
         Accepted suboptimality relative to the objective.
     max_steps : int
         Newton steps after which it gives up.
+    until : function → bool
+        Asked before every Newton step; true ends the search where it is.
 
     Returns
     -------
@@ -132,7 +138,7 @@ def exact(problem: Problem, *, tol: float = 1e-9, max_steps: int = 400) -> Optim
     """
     task, w = _task(problem)
     point = _evaluate(task, w, scores_of(task.inner, w), START)
-    return _follow(task, point, tol, max_steps)
+    return _follow(task, point, tol, max_steps, until)
 
 
 def _task(problem: Problem) -> tuple[Task, np.ndarray]:
@@ -293,11 +299,14 @@ def _short(task: Task, point: Point) -> tuple[float, float]:
     return value + float(penalty_value(task.problem.penalty, point.w)), short
 
 
-def _follow(task: Task, point: Point, tol: float, max_steps: int) -> Optimum:
+def _follow(task: Task, point: Point, tol: float, max_steps: int, until: Callable[[], bool]) -> Optimum:
     """Newton steps towards the path; near it, steps along it to less smoothing."""
-    cut, since, stop = 0.1, 0, f"gave up after {max_steps} Newton steps"
+    since, stop = 0, f"gave up after {max_steps} Newton steps"
     steps, gap, newton = 0, np.inf, np.zeros_like(point.w)
     while steps < max_steps:
+        if until():
+            stop = "ended as asked"
+            break
         value, short = _short(task, point)
         if not value > -(1e7 if task.hold.any() else 1e12) * task.size:
             return _optimum(task, point, np.zeros_like(point.w), Ending(steps, np.inf, FALLING))
@@ -316,13 +325,12 @@ def _follow(task: Task, point: Point, tol: float, max_steps: int) -> Optimum:
             stop = WITHIN if gap <= tol * abs(value) or _rests(task, point, newton) else FLAT
             break
         if not centred or short <= 0.3 * goal:
-            point = _search(task, point, newton, point.theta)
+            point = _search(task, point._replace(along=-decrement), newton)
             continue
         if point.theta < 1e-15:
             stop = "rounding ended progress"
             break
-        cut = min(max(cut * (0.3 if since <= 3 else 1.0 if since <= 5 else 2.0), 1e-3), 0.5)
-        theta = point.theta * max(cut, min(0.2 * goal / max(short, 1e-300), 0.5))
+        theta = point.theta * max(CUT, min(0.2 * goal / max(short, 1e-300), 0.5))
         drift = _gradient(task, _evaluate(task, point.w, point.z, 0.999 * point.theta, point)) - grad
         point, since = _advance(task, point, newton, solve(drift) / (0.001 * point.theta), theta), 0
     return _optimum(task, point, newton, Ending(steps, max(gap, 0.0), stop))
@@ -344,30 +352,25 @@ def _rests(task: Task, point: Point, dw: np.ndarray) -> bool:
 def _advance(task: Task, point: Point, newton: np.ndarray, tangent: np.ndarray, theta: float) -> Point:
     """A step along the path to smoothing ``theta``, or to more if the path turns too sharply for that."""
     while theta < 0.5 * point.theta:
-        moved = _search(task, point, newton + (theta - point.theta) * tangent, theta)
-        if moved.w is not point.w:
-            return moved
+        dw = newton + (theta - point.theta) * tangent
+        here = _along(task, point.w, point.z, theta, dw, scores_of(task.inner, dw), point)
+        if here.along < 0.0:
+            return _search(task, here, dw)
         theta = np.sqrt(theta * point.theta)
-    return _search(task, point, newton, 0.5 * point.theta)
+    return _evaluate(task, point.w, point.z, 0.5 * point.theta, point)
 
 
-def _search(task: Task, point: Point, dw: np.ndarray, theta: float) -> Point:
+def _search(task: Task, here: Point, dw: np.ndarray) -> Point:
     """A step along dw that takes most of the slope away; slopes keep digits that differences of values lose."""
     dz = scores_of(task.inner, dw)
-    top = 0.995 * longest_step(task.walls, point.w, dw)
-    here = _along(task, point.w, point.z, theta, dw, dz, point)
-    low, high, t = (0.0, here), None, min(1.0, top)
-    best = here
-    if not here.along < 0.0:
-        return here
+    top = 0.995 * longest_step(task.walls, here.w, dw)
+    low, high, t, best = (0.0, here), None, min(1.0, top), here
     for _ in range(40):
-        trial = _along(task, point.w + t * dw, point.z + t * dz, theta, dw, dz, best)
-        if abs(trial.along) <= 0.5 * abs(here.along):
+        trial = _along(task, here.w + t * dw, here.z + t * dz, here.theta, dw, dz, best)
+        if abs(trial.along) <= 0.5 * abs(here.along) or (trial.along < 0.0 and t >= top):
             return trial
         if trial.along < 0.0:
             low, best = (t, trial), trial
-            if high is None and t >= top:
-                return trial
         else:
             high = (t, trial)
         t = _next_step(low, high, top)
@@ -390,7 +393,7 @@ def _optimum(task: Task, point: Point, dw: np.ndarray, ending: Ending) -> Optimu
     """
     dz = scores_of(task.inner, dw)
     here = _along(task, point.w, point.z, point.theta, dw, dz, point)
-    last = _search(task, point, dw, point.theta)
+    last = _search(task, here, dw) if here.along < 0.0 else here
     y = _moved_weights(task, here)
     share = (here.y / np.where(y == 0.0, 1.0, y)).reshape(-1)  # of y and v the product balances the gradient
     v = moved_slopes(task.inner, here.terms, last.terms, dz, share)

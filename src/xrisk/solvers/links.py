@@ -231,7 +231,8 @@ def tied_slopes(link, u, mu, shift, y, curve):
     alone = bend * target - mu / (target - lo) + mu / (hi - target)  # where one value by itself weighs the target
     for i in range(u.shape[0]):
         low, high = u[i].min() - alone, u[i].max() - alone
-        c = min(max(shift[i], low), high)
+        c, reach = min(max(shift[i], low), high), 4.0 * (mu / target + bend * target)
+        ends = (low, high)
         for _ in range(200):
             mean, steep = 0.0, 0.0
             for j in range(u.shape[1]):
@@ -244,9 +245,15 @@ def tied_slopes(link, u, mu, shift, y, curve):
             else:
                 high = c
             step = u.shape[1] * miss / steep
-            if abs(miss) <= 1e-13 * target or high - low <= 1e-15 * (abs(low) + abs(high)):
+            if abs(miss) <= 1e-13 * target or abs(step) <= 2e-16 * abs(c) or high - low <= 4e-16 * abs(c):
                 break
-            c = c + step if low < c + step < high else 0.5 * (low + high)
+            if low < c + step < high:
+                c += step
+            elif (low, high) != ends and (low == ends[0] or high == ends[1]):  # near the last threshold, most likely
+                c = min(c + reach, 0.5 * (c + high)) if miss > 0.0 else max(c - reach, 0.5 * (c + low))
+                reach *= 8.0
+            else:
+                c = 0.5 * (low + high)
         shift[i] = c
         if math.isfinite(mean):
             for j in range(u.shape[1]):  # what the rounding of c leaves, shared out to first order
