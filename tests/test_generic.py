@@ -161,7 +161,21 @@ def test_importing_xrisk_imports_no_extra():
     assert done.stdout.strip() == "[]"
 
 
-ORDER = ["generic", "compile", "functions", "inner", "problem", "certificate", "solvers", "run", "applications"]
+ORDER = [
+    *(
+        "generic",
+        "compile",
+        "grouping",
+        "functions",
+        "inner",
+        "problem",
+        "certificate",
+        "solvers",
+        "run",
+        "applications",
+    ),
+    *("metrics", "datasets", "persistence", "auto", "estimators", "report", "cli"),
+]
 
 
 @pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE)))

@@ -29,7 +29,6 @@ from xrisk.functions import (
     Squared,
     SquaredHinge,
     Unpenalised,
-    loss_is_classification,
 )
 from xrisk.inner import (
     Equal,
@@ -43,7 +42,7 @@ from xrisk.inner import (
     WithIntercept,
     as_rows,
 )
-from xrisk.inner.rows import frozen, row_count
+from xrisk.inner.rows import as_numbers, frozen, row_count
 from xrisk.problem import Problem
 
 LOSSES: dict[str, Any] = {
@@ -92,7 +91,8 @@ def group_dro(
     l1, l2 : float
         Strengths of the penalty.
     fit_intercept : bool
-        Whether the scores get an intercept, which is not penalised; it stands last in w (last of each class).
+        Whether the scores get an intercept. It stands last in w and is not penalised; for the multinomial loss it
+        stands last among the parameters of each class and is penalised as they are.
     sample_weight : array (rows,), optional
         Weights of the rows within their groups.
 
@@ -111,10 +111,10 @@ def group_dro(
     rows = as_rows(X)
     spec = _by_name("loss", loss, LOSSES)
     risks = {
-        "cvar": CVaRRisk(float(alpha)),
-        "chi2": ChiSquareRiskA(float(lam)),
-        "chi2-b": ChiSquareRiskB(float(lam)),
-        "kl": KLRisk(float(lam)),
+        "cvar": CVaRRisk(_number("alpha", alpha)),
+        "chi2": ChiSquareRiskA(_number("lam", lam)),
+        "chi2-b": ChiSquareRiskB(_number("lam", lam)),
+        "kl": KLRisk(_number("lam", lam)),
         "max": MaxRisk(),
     }
     risk = _by_name("divergence", divergence, risks)
@@ -130,6 +130,8 @@ def group_dro(
 
 def group_index(groups: Any, n: int) -> tuple[np.ndarray, InOrder | Indexed]:
     """Offsets and positions of groups given as labels (n,) or as boolean membership (n, groups)."""
+    if isinstance(groups, np.ma.MaskedArray):
+        raise ValueError("groups must not be masked: give the rows without a group a label of their own")
     groups = np.asarray(groups)
     if groups.ndim == 2 and groups.dtype == bool:
         return _membership(groups, n)
@@ -137,9 +139,13 @@ def group_index(groups: Any, n: int) -> tuple[np.ndarray, InOrder | Indexed]:
         raise ValueError(
             f"groups must be a label for each of the {n} rows of X, or a boolean matrix, got shape {groups.shape}"
         )
-    if groups.dtype.kind == "f" and np.isnan(groups).any():
-        raise ValueError("groups must not hold NaN: give the rows without a group a label of their own")
-    codes = np.unique(groups, return_inverse=True)[1]
+    if (groups != groups).any() or (groups.dtype == object and any(label is None for label in groups)):
+        raise ValueError("groups must not hold NaN or None: give the rows without a group a label of their own")
+    try:
+        codes = np.unique(groups, return_inverse=True)[1]
+    except TypeError as error:
+        kinds = ", ".join(sorted({type(label).__name__ for label in groups}))
+        raise TypeError(f"groups must hold labels of one kind, got {kinds}") from error
     offsets = frozen(np.concatenate(([0], np.cumsum(np.bincount(codes)))))
     if (np.diff(codes) >= 0).all():
         return offsets, InOrder()
@@ -161,27 +167,27 @@ def _membership(member: np.ndarray, n: int) -> tuple[np.ndarray, Indexed]:
 def _weights(sample_weight: Any, offsets: np.ndarray, index: InOrder | Indexed, n: int) -> Equal | Weighted:
     if sample_weight is None:
         return Equal()
-    weights = np.asarray(sample_weight, dtype=np.float64)
-    if weights.shape != (n,) or not (np.isfinite(weights) & (weights >= 0)).all():
-        raise ValueError(f"sample_weight must be finite and non-negative, one for each of the {n} rows of X")
+    weights = as_numbers("sample_weight", sample_weight).astype(np.float64)
+    if weights.shape != (n,):
+        raise ValueError(f"sample_weight must have one entry for each of the {n} rows of X, got shape {weights.shape}")
+    wrong = ~(np.isfinite(weights) & (weights >= 0))
+    if wrong.any():
+        raise ValueError(f"sample_weight must be finite and non-negative, got {weights[wrong][0]}")
     weights = weights if isinstance(index, InOrder) else weights[index.rows]
-    largest = weights.max(initial=0.0)
-    weights = weights / (largest if largest > 0 else 1.0)  # sums of huge weights would overflow
-    totals = np.add.reduceat(weights, offsets[:-1])
-    if (totals == 0).any():
+    largest = np.maximum.reduceat(weights, offsets[:-1])
+    if (largest == 0).any():
         raise ValueError(
-            f"sample_weight must be positive somewhere in every group, not in group {int(np.argmin(totals))}"
+            f"sample_weight must be positive somewhere in every group, not in group {int(np.argmin(largest))}"
         )
     sizes = np.diff(offsets)
-    return Weighted(frozen(weights * np.repeat(sizes / totals, sizes)))
+    weights = weights / np.repeat(largest, sizes)  # sums of huge weights would overflow
+    return Weighted(frozen(weights * np.repeat(sizes / np.add.reduceat(weights, offsets[:-1]), sizes)))
 
 
 def _model(rows: Any, y: Any, loss: Any, n: int) -> LinearModel | SoftmaxModel:
-    y = np.asarray(y)
+    y = as_numbers("y", y)
     if y.shape != (n,):
         raise ValueError(f"y must have one entry for each of the {n} rows of X, got shape {y.shape}")
-    if y.dtype.kind not in "fiub":
-        raise ValueError(f"y must hold numbers, got dtype {y.dtype}")
     if not np.isfinite(y).all():
         raise ValueError("y must be finite, it holds NaN or infinity")
     if isinstance(loss, Multinomial):
@@ -189,15 +195,13 @@ def _model(rows: Any, y: Any, loss: Any, n: int) -> LinearModel | SoftmaxModel:
         if not np.array_equal(classes, np.arange(classes.size)) or classes.size < 2:
             raise ValueError(f"y must hold the classes 0, …, K−1, at least two, got {classes[:5]}")
         return SoftmaxModel(rows, frozen(y.astype(np.int64)), int(classes.size), loss)
-    if loss_is_classification(loss) and not np.isin(y, (-1, 1)).all():
-        raise ValueError(f"y must hold −1 and 1 for a classification loss, got {np.unique(y)[:5]}")
     return LinearModel(rows, frozen(y.astype(np.float64)), loss)
 
 
 def _penalty(l1: float, l2: float, fit_intercept: bool, loss: Any) -> Any:
     for name, strength in (("l1", l1), ("l2", l2)):
-        if not 0.0 <= strength < np.inf:
-            raise ValueError(f"{name} must not be negative, got {strength}")
+        if not 0.0 <= _number(name, strength) < np.inf:
+            raise ValueError(f"{name} must be finite and not negative, got {strength}")
     penalty: Any = NoPenalty()
     if l1 > 0 and l2 > 0:
         penalty = ElasticNet(float(l1), float(l2))
@@ -205,11 +209,16 @@ def _penalty(l1: float, l2: float, fit_intercept: bool, loss: Any) -> Any:
         penalty = L1(float(l1))
     elif l2 > 0:
         penalty = L2(float(l2))
-    if not fit_intercept or isinstance(penalty, NoPenalty):
+    if not fit_intercept or isinstance(penalty, NoPenalty) or isinstance(loss, Multinomial):
         return penalty
-    if isinstance(loss, Multinomial):
-        raise ValueError("fit_intercept must be False for the multinomial loss: append a column of ones to X instead")
     return Unpenalised(penalty, 1)
+
+
+def _number(argument: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{argument} must be a number, got {value!r}") from error
 
 
 def _by_name(argument: str, choice: Any, table: dict[str, Any]) -> Any:
@@ -242,7 +251,7 @@ def hard_smooth(n: int = 8, *, eps: float = 0.01, sigma: float = 1.0) -> HardIns
     """
     if not 0.0 < eps < 1.0 / 18.0:
         raise ValueError(f"eps must lie between 0 and 1/18, got {eps}")
-    nu = 3.0 * np.sqrt(2.0 * eps)
+    nu = float(3.0 * np.sqrt(2.0 * eps))
     penalty = Restricted(L2(1.0 / (2.0 * n)), Box(-1.0, 1.0))
     problem = Problem(NoisyCoordinates(n, float(nu), float(sigma)), HardSmooth(float(nu)), penalty)
     problem.check()

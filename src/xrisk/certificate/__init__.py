@@ -1,5 +1,5 @@
 """Certificates: a proof, by weak duality, of how far a point can be from the optimum."""
 
-from xrisk.certificate.bounds import Certificate, certify
+from xrisk.certificate.bounds import Certificate, between, certify
 
-__all__ = ["Certificate", "certify"]
+__all__ = ["Certificate", "between", "certify"]

@@ -15,6 +15,7 @@ class Stop(enum.Enum):
     ORACLE_CALLS = "the budget of oracle calls is used up"
     SECONDS = "the budget of seconds is used up"
     REACHED = "what the run was to reach is reached"
+    ROUNDING = "the method can do no better in floating point"
     INTERRUPTED = "interrupted: this is the best point seen so far"
     DIVERGED = "the iterates diverged, a smaller step is needed: this is the best point seen before"
 

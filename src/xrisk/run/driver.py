@@ -145,7 +145,7 @@ class _Run:
         self.progress = Progress()
 
     def start(self, w0: np.ndarray | None, rng: np.random.Generator) -> None:
-        w = _first_point(self.stated, w0)
+        w = first_point(self.stated, w0)
         self.rng = rng
         self.state = self.solver.init(self.problem, self.solver.start(self.stated, w), rng)
         seen = self.snapshot()
@@ -155,7 +155,7 @@ class _Run:
 
     def restore(self, path: str | Path) -> None:
         saved = load_run(path, fingerprint(self.stated, self.solver))
-        w = _first_point(self.stated, None)
+        w = first_point(self.stated, None)
         blank = self.solver.init(self.problem, self.solver.start(self.stated, w), np.random.default_rng(0))
         self.state, self.rng, self.progress = with_leaves(blank, saved.state), saved.rng, saved.progress
         self.trace.points[:], self.best = saved.points, saved.best
@@ -164,7 +164,7 @@ class _Run:
         self.state = self.solver.advance(self.problem, self.state, 0, self.rng)  # compiles before the clock starts
         self.look()
         speed, stop = 0.0, None
-        with _ctrl_c() as interrupted:
+        with ctrl_c() as interrupted:
             while stop is None:
                 stop = self.reason(interrupted)
                 if stop is None:
@@ -247,7 +247,7 @@ class _Run:
         return Result(w, value, dual, stop, self.trace, self.progress, x)
 
 
-def _first_point(problem: Problem, w0: np.ndarray | None) -> np.ndarray:
+def first_point(problem: Problem, w0: np.ndarray | None) -> np.ndarray:
     d = inner_size(problem.inner)
     if w0 is None:
         w = np.zeros(d)
@@ -260,7 +260,7 @@ def _first_point(problem: Problem, w0: np.ndarray | None) -> np.ndarray:
 
 
 @contextlib.contextmanager
-def _ctrl_c() -> Iterator[list[bool]]:
+def ctrl_c() -> Iterator[list[bool]]:
     """A list that is no longer empty after Ctrl-C, so that a chunk is never cut in two; the second one raises."""
     pressed: list[bool] = []
 

@@ -11,8 +11,8 @@ from xrisk.problem import Problem
 class Solver(Protocol):
     """A solver is data; the driver owns time, budgets, traces and files.
 
-    States are NamedTuples of arrays, whole numbers and further states. ``advance`` may write into the arrays of the state it is
-    given. Advancing by a and then by b must equal advancing by a + b, bit for bit.
+    States are NamedTuples of arrays, whole numbers and further states. ``advance`` may write into the arrays of the
+    state it is given. Advancing by a and then by b must equal advancing by a + b, bit for bit.
     """
 
     def prepare(self, problem: Problem) -> tuple[Problem, Any]:
