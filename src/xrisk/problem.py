@@ -51,6 +51,8 @@ class Problem(NamedTuple):
     def value(self, w: np.ndarray) -> float:
         """The exact objective at ``w`` (d)."""
         u = inner_values(self, w)
+        if u.max() == np.inf:  # risks take differences, which would be NaN
+            return np.inf
         if is_risk(self.outer):
             risk = risk_value(self.outer, np.ascontiguousarray(u[:, 0]))
         else:
@@ -61,9 +63,9 @@ class Problem(NamedTuple):
         """Raise one clear sentence when something in the problem is wrong; nothing is compiled."""
         for name, spec, verb in (("inner", self.inner, inner_count), ("penalty", self.penalty, prox)):
             if not verb.implemented(spec):
-                raise TypeError(f"{name} must be a spec that implements {verb.__name__}, got {spec!r}")
+                raise TypeError(f"{name} must be a spec that implements {verb.__name__}, got {_shown(spec)}")
         if not (is_risk(self.outer) or is_outer(self.outer)):
-            raise TypeError(f"outer must be an outer function or a risk, got {self.outer!r}")
+            raise TypeError(f"outer must be an outer function or a risk, got {_shown(self.outer)}")
         for spec in walk(self):
             if spec is not self and hasattr(spec, "check"):
                 spec.check()
@@ -74,6 +76,11 @@ class Problem(NamedTuple):
                 f"outer must be non-decreasing unless the inner functions are affine, got {type(self.outer).__name__}: "
                 "the problem would not be convex"
             )
+
+
+def _shown(thing: Any) -> str:
+    text = repr(thing)
+    return text if len(text) <= 60 and "\n" not in text else f"a {type(thing).__name__}"
 
 
 def is_risk(outer: Any) -> bool:

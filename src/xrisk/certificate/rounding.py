@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+from numba.extending import register_jitable
 
 from xrisk.compile import kernel
 from xrisk.functions import (
@@ -168,6 +169,13 @@ def _(r):
     return domain_is_product(r.domain)
 
 
+@register_jitable
+def conjugate_terms(r, v):
+    """⟨v, w⟩ + r(w) at the maximiser w of ⟨v, w⟩ − r(w), or more: both are differences of r* between v and 2v."""
+    near, far = penalty_conjugate(r, v), penalty_conjugate(r, 2.0 * v)
+    return 2.0 * (abs(near) + abs(far)) if far < np.inf else 0.0  # only an indicator, which adds nothing up
+
+
 @kernel
 def conjugate_above(r, v, off):
     """A bound on r*(v + e) over all |e_j| ≤ off, its own rounding included.
@@ -186,10 +194,3 @@ def conjugate_above(r, v, off):
         value = max(penalty_conjugate(r, away), penalty_conjugate(r, v + off))
         size = conjugate_terms(r, np.abs(v))
     return value + 4.0 * EPS * (v.size + 16.0) * (abs(value) + size)
-
-
-@kernel
-def conjugate_terms(r, v):
-    """⟨v, w⟩ + r(w) at the maximiser w of ⟨v, w⟩ − r(w), or more: both are differences of r* between v and 2v."""
-    near, far = penalty_conjugate(r, v), penalty_conjugate(r, 2.0 * v)
-    return 2.0 * (abs(near) + abs(far)) if far < np.inf else 0.0  # only an indicator, which adds nothing up

@@ -223,7 +223,7 @@ def group_means(g, w, out):
         for p in range(low, high):
             term = weight_at(g.weight, p) * sample_loss(g.model, row_at(g.index, p), w) - lost
             raised = total + term
-            lost = (raised - total) - term
+            lost = (raised - total) - term if abs(raised) < np.inf else 0.0  # infinity less infinity would be NaN
             total = raised
         out[i // g.dim, i % g.dim] = total / (high - low)
 

@@ -8,6 +8,7 @@ from xrisk.functions.loss import (
     Logistic,
     Multinomial,
     loss_is_affine,
+    loss_is_classification,
     loss_lipschitz,
     loss_slope,
     loss_smoothness,
@@ -107,6 +108,15 @@ class LinearModel(NamedTuple):
     target: np.ndarray = np.zeros(0)  # (rows,)
     loss: Any = Logistic()
 
+    def check(self) -> None:
+        """Refuse what is no loss of one score, and targets that it is not defined for."""
+        if not loss_value.implemented(self.loss):
+            raise TypeError(f"loss must be a spec that implements loss_value, got {self.loss!r}")
+        if not np.isfinite(self.target).all():
+            raise ValueError("y must be finite, it holds NaN or infinity")
+        if loss_is_classification(self.loss) and not np.isin(self.target, (-1.0, 1.0)).all():
+            raise ValueError(f"y must hold −1 and 1 for a classification loss, got {np.unique(self.target)[:5]}")
+
 
 class SoftmaxModel(NamedTuple):
     """ℓ(W x_k, y_k): a score per class; w holds the rows of W one after another."""
@@ -115,6 +125,13 @@ class SoftmaxModel(NamedTuple):
     target: np.ndarray = np.zeros(0, dtype=np.int64)  # (rows,), classes 0, …, K−1
     n_classes: int = 2
     loss: Any = Multinomial()
+
+    def check(self) -> None:
+        """Refuse what is no loss of many scores, and targets that are no classes."""
+        if not scores_value.implemented(self.loss):
+            raise TypeError(f"loss must be a spec that implements scores_value, got {self.loss!r}")
+        if self.target.dtype.kind not in "iu" or not ((self.target >= 0) & (self.target < self.n_classes)).all():
+            raise ValueError(f"y must hold the classes 0, …, {self.n_classes - 1}, got {np.unique(self.target)[:5]}")
 
 
 @model_size.of(LinearModel)

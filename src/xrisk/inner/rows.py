@@ -207,7 +207,7 @@ def _(rows, chosen, scales, grad):
 def _(rows, k):
     total = 0.0
     for value in rows.X[k]:
-        total = np.hypot(total, value)  # a sum of squares would overflow at 1e154
+        total = np.hypot(total, float(value))  # a sum of squares would overflow at 1e154
     return total
 
 
@@ -249,7 +249,7 @@ def _(rows, k, scale, grad):
 def _(rows, k):
     total = 0.0
     for p in range(rows.indptr[k], rows.indptr[k + 1]):
-        total = np.hypot(total, rows.data[p])
+        total = np.hypot(total, float(rows.data[p]))
     return total
 
 
@@ -320,27 +320,51 @@ def as_rows(X: Any) -> Dense | CSR:
     import scipy.sparse
 
     if scipy.sparse.issparse(X):
+        _refuse_no_matrix(X)
         return _csr(X)
-    X = np.asarray(X)
-    if X.ndim != 2:
-        raise ValueError(f"X must have two dimensions, got shape {X.shape}")
-    if X.dtype.kind not in "fiub":
-        raise ValueError(f"X must hold numbers, got dtype {X.dtype}")
-    dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.float64
-    X = np.ascontiguousarray(X, dtype=dtype)
+    X = as_numbers("X", X)
+    _refuse_no_matrix(X)
+    with np.errstate(over="ignore"):  # wider floats may become infinite, which is refused
+        X = np.ascontiguousarray(X, dtype=_kept(X.dtype))
     _refuse_non_finite(X)
     return Dense(frozen(X))
 
 
+def as_numbers(name: str, values: Any) -> np.ndarray:
+    """An array of real numbers, not copied if it is one; ``name`` is what an error calls it."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise ValueError(f"{name} must not be masked: fill the masked entries or leave their rows out")
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name} must be an array of numbers, got parts of unequal lengths") from error
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"{name} must hold numbers, got dtype {array.dtype}")
+    return array
+
+
+def _refuse_no_matrix(X: Any) -> None:
+    if X.ndim != 2:
+        raise ValueError(f"X must have two dimensions, got shape {X.shape}")
+    if 0 in X.shape:
+        raise ValueError(f"X must have at least one row and one column, got shape {X.shape}")
+
+
+def _kept(dtype: Any) -> Any:
+    return dtype if dtype in (np.float32, np.float64) else np.float64
+
+
 def _csr(X: Any) -> CSR:
+    if X.dtype.kind not in "fiub":
+        raise ValueError(f"X must hold numbers, got dtype {X.dtype}")
     X = X.tocsr()
+    if X.nnz and not (X.indices.min() >= 0 and X.indices.max() < X.shape[1] and (np.diff(X.indptr) >= 0).all()):
+        raise ValueError(f"X must be a valid sparse matrix, its indices lie outside its shape {X.shape}")
     if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
-    if X.dtype.kind not in "fiub":
-        raise ValueError(f"X must hold numbers, got dtype {X.dtype}")
-    dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.float64
-    data = np.ascontiguousarray(X.data, dtype=dtype)
+    with np.errstate(over="ignore"):
+        data = np.ascontiguousarray(X.data, dtype=_kept(X.dtype))
     if not np.isfinite(data).all():
         raise ValueError("X must be finite, it holds NaN or infinity")
     wide = np.int64 if max(X.nnz, X.shape[1]) > np.iinfo(np.int32).max else np.int32
