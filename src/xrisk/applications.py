@@ -132,8 +132,6 @@ def group_index(groups: Any, n: int) -> tuple[np.ndarray, InOrder | Indexed]:
     """Offsets and positions of groups given as labels (n,) or as boolean membership (n, groups)."""
     if isinstance(groups, np.ma.MaskedArray):
         raise ValueError("groups must not be masked: give the rows without a group a label of their own")
-    if isinstance(groups, np.ma.MaskedArray):
-        raise ValueError("groups must not be masked: give the rows without a group a label of their own")
     groups = np.asarray(groups)
     if groups.ndim == 2 and groups.dtype == bool:
         return _membership(groups, n)
@@ -214,13 +212,6 @@ def _penalty(l1: float, l2: float, fit_intercept: bool, loss: Any) -> Any:
     if not fit_intercept or isinstance(penalty, NoPenalty) or isinstance(loss, Multinomial):
         return penalty
     return Unpenalised(penalty, 1)
-
-
-def _number(argument: str, value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"{argument} must be a number, got {value!r}") from error
 
 
 def _number(argument: str, value: Any) -> float:
