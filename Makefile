@@ -11,7 +11,7 @@ venv: $(READY)
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test,plot,progress]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test,plot,progress,cli]"
 	touch $@
 
 $(BENCH_READY): $(READY)
@@ -19,7 +19,7 @@ $(BENCH_READY): $(READY)
 	touch $@
 
 demo: $(READY)
-	$(BIN)/python examples/quickstart.py
+	$(BIN)/xrisk demo
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -1,0 +1,5 @@
+"""``python -m xrisk.cli`` is ``xrisk``."""
+
+from xrisk.cli import main
+
+main()

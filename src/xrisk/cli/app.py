@@ -1,0 +1,215 @@
+"""The commands: fit, evaluate, demo.
+
+Exit codes: 0 done; 2 wrong file or option, told in one sentence; 3 done, but a limit ran out before the certificate
+reached its tolerance.
+"""
+
+import json
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+import xrisk
+from xrisk.applications import LOSSES
+from xrisk.cli.read import Refused, read_table
+from xrisk.cli.screen import figure, plain, progress, report_grid, study_grid
+from xrisk.cli.table import Prepared, Wish, column_rows, prepare
+from xrisk.estimators import GroupDROClassifier, GroupDRORegressor, TableModel
+from xrisk.persistence import load, save
+from xrisk.report import Study, compare, write_report
+from xrisk.report.study import group_names, judge
+from xrisk.run import Stop
+
+DIVERGENCES = ("cvar", "chi2", "chi2-b", "kl", "max")
+NOT_CERTIFIED = 3
+
+
+def _words(context: Any, option: Any, value: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in (value or "").split(",") if part.strip())
+
+
+def _numbers(context: Any, option: Any, value: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in value.split(","))
+    except ValueError as error:
+        raise click.BadParameter(f"must be a number, or numbers with commas between, got {value!r}") from error
+
+
+def told_in_a_sentence(command: Callable) -> Callable:
+    """Turn the library's refusals of bad values into a sentence and exit code 2."""
+
+    @wraps(command)
+    def run(*args: Any, **options: Any) -> Any:
+        try:
+            return command(*args, **options)
+        except (ValueError, OSError) as error:
+            raise Refused(" ".join(str(error).split())) from error
+
+    return run
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(xrisk.__version__, prog_name="xrisk")
+def app() -> None:
+    """Train models for what the average hides: the worst groups of a table."""
+
+
+@app.command()
+@click.argument("data")
+@click.option("--target", required=True, help="Column to predict.")
+@click.option("--groups", callback=_words, help="Columns whose intersections are the groups: race,sex.")
+@click.option("--objective", type=click.Choice(["group-dro"]), default="group-dro", help="What to minimise.")
+@click.option(
+    "--divergence", type=click.Choice(DIVERGENCES), default="cvar", show_default=True, help="Worst case over."
+)
+@click.option("--alpha", default=0.1, show_default=True, help="Fraction of the groups, for cvar.")
+@click.option("--lam", default=1.0, show_default=True, help="Strength, for chi2 and kl.")
+@click.option("--loss", type=click.Choice(sorted(LOSSES)), help="Default: logistic for classes, squared for numbers.")
+@click.option("--l1", default=0.0, show_default=True, help="Strength of the l1 penalty.")
+@click.option("--l2", default="1e-3", show_default=True, callback=_numbers, help="Strength; of several the best.")
+@click.option("--task", type=click.Choice(["auto", "classification", "regression"]), default="auto", show_default=True)
+@click.option("--categorical", callback=_words, help="Columns of numbers that are codes.")
+@click.option("--drop", callback=_words, help="Columns not to use.")
+@click.option("--bands", default=4, show_default=True, help="Bands that many-valued numbers in --groups are cut into.")
+@click.option("--groups-as-features", is_flag=True, help="Predict from the columns of the groups too.")
+@click.option("--validation", default=0.25, show_default=True, help="Share of rows to judge by.")
+@click.option("--seed", default=0, show_default=True, help="Of the split and of the fit.")
+@click.option("--tol", default=1e-3, show_default=True, help="Certified relative gap to reach.")
+@click.option("--max-seconds", type=float, help="Limit on the time of each fit.")
+@click.option("--out", type=click.Path(dir_okay=False), help="Write the robust model here.")
+@click.option("--report", "page", type=click.Path(dir_okay=False), help="Write a page (HTML) here.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
+@told_in_a_sentence
+def fit(data: str, **options: Any) -> None:
+    """Fit a model on a table (CSV or Parquet), beside plain and re-weighted ones.
+
+    The three models have the same loss and penalty and are judged by one rule: their score on the worst group of
+    the validation rows. Of several strengths --l2 each model gets its best by that rule.
+    """
+    wish = Wish(**{name: options[name] for name in Wish._fields})
+    quiet = options["as_json"]
+    for path in (options["out"], options["page"]):
+        _refuse_unwritable(path)
+    if wish.bands < 2 or wish.seed < 0:
+        raise Refused(f"--bands must be at least 2 and --seed not negative, got {wish.bands} and {wish.seed}")
+    prepared = prepare(read_table(data), wish, data)
+    out, err = Console(soft_wrap=False), Console(stderr=True)
+    if not quiet:
+        out.print(_column_grid(prepared, data))
+    study = _study(prepared, data, options, err, quiet)
+    if options["out"]:
+        save(TableModel(prepared.encoding, study.robust.model), options["out"])
+    if options["page"]:
+        write_report(options["page"], study)
+    if quiet:
+        told = {"command": "fit", **study.to_dict(), "columns": _columns(prepared)}
+        click.echo(json.dumps({**told, "model": options["out"], "report": options["page"]}, allow_nan=False))
+    else:
+        _tell(out, study, options)
+    raise SystemExit(0 if study.robust.model.stop_ is Stop.REACHED else NOT_CERTIFIED)
+
+
+def _refuse_unwritable(path: str | None) -> None:
+    if path is not None and not Path(path).resolve().parent.is_dir():
+        raise Refused(f"{path} cannot be written: its folder does not exist")
+
+
+def _columns(prepared: Prepared) -> list[dict[str, str]]:
+    return [{"name": name, "kind": kind, "detail": detail} for name, kind, detail in column_rows(prepared.encoding)]
+
+
+def _column_grid(prepared: Prepared, data: str) -> Grid:
+    rows = prepared.train.y.size + prepared.validation.y.size
+    grid = Grid(title=Text(f"{plain(data)}: {rows:,} rows; columns as guessed"), title_justify="left")
+    for title in ("column", "taken as", ""):
+        grid.add_column(title, overflow="fold")
+    for name, kind, detail in column_rows(prepared.encoding):
+        grid.add_row(Text(plain(name)), kind, Text(detail, style="dim"))
+    return grid
+
+
+def _study(prepared: Prepared, data: str, options: dict[str, Any], err: Console, quiet: bool) -> Study:
+    is_class = prepared.encoding.task == "classification"
+    words = ("divergence", "alpha", "lam", "l1", "tol", "max_seconds")
+    model: Any = (GroupDROClassifier if is_class else GroupDRORegressor)(
+        **{name: options[name] for name in words},
+        loss=options["loss"] or ("logistic" if is_class else "squared"),
+        l2=options["l2"][0],
+        random_state=options["seed"],
+    )
+    target, groups = options["target"], options["groups"] or (options["target"],)
+    with progress(err, enabled=err.is_terminal and not quiet) as watch:
+        return compare(
+            model,
+            prepared.train,
+            prepared.validation,
+            l2=options["l2"],
+            title=f"{target} by {' × '.join(groups)}",
+            description=f"{Path(data).name}: predict {target} from {len(prepared.encoding.columns)} columns.",
+            notes=prepared.notes,
+            settings={"validation": options["validation"], "groups": list(groups)},
+            watch=watch,
+        )
+
+
+def _tell(out: Console, study: Study, options: dict[str, Any]) -> None:
+    for note in study.notes:
+        out.print(Text(plain(note), style="dim"))
+    out.print(study_grid(study))
+    _tell_proof(out, study)
+    for what, path in (("Model", options.get("out")), ("Report", options.get("page"))):
+        if path:
+            out.print(Text(f"{what}: {path}"))
+
+
+def _tell_proof(out: Console, study: Study) -> None:
+    model = study.robust.model
+    proof = model.certificate_
+    said = "certified" if model.stop_ is Stop.REACHED else f"not certified to {model.tol:g}, {model.stop_}"
+    out.print(
+        f"Robust model: {said}; {proof.dual:.6g} ≤ optimum ≤ {proof.primal:.6g}, relative gap {proof.relative:.1e}.",
+        highlight=False,
+    )
+    out.print(f"Judged by the worst group of the validation rows, best: {study.best.name}.", highlight=False)
+
+
+@app.command()
+@click.argument("model")
+@click.argument("data")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
+@told_in_a_sentence
+def evaluate(model: str, data: str, as_json: bool) -> None:
+    """Score a model that `xrisk fit` wrote on the groups of another table; the table is encoded as it was then."""
+    if not Path(model).exists():
+        raise Refused(f"{model} does not exist")
+    fitted = load(model)
+    if not isinstance(fitted, TableModel):
+        raise Refused(f"{model} holds a {type(fitted).__name__} without its table's columns; xrisk fit writes those")
+    frame = read_table(data).frame
+    y, held = fitted.encoding.targets(frame)
+    if not held.any():
+        raise Refused(f"{data}: the target {fitted.encoding.target!r} has no values")
+    frame = frame[held]
+    groups = group_names(fitted.encoding.group_labels(frame), len(frame))
+    report = judge(fitted.model, fitted.predict(frame), y, groups)
+    without = int((~held).sum())
+    unseen = sorted(set(np.unique(groups).tolist()) - set(fitted.model.groups_))
+    if as_json:
+        told = {"command": "evaluate", "rows": len(frame), "rows_without_target": without, **report.to_dict()}
+        click.echo(json.dumps({**told, "worst": report.rows[0]._asdict(), "groups_not_trained_on": unseen}))
+        return
+    out = Console()
+    if without:
+        out.print(Text(f"{without:,} rows without a target are left out.", style="dim"))
+    if unseen:
+        out.print(Text(f"Groups without training rows: {', '.join(map(plain, unseen))}.", style="dim"))
+    out.print(report_grid(report, f"{plain(data)}, {len(frame):,} rows, by {plain(model)}"))
+    worst = report.rows[0]
+    out.print(Text(f"Worst group: {plain(worst.name)}, {figure(worst.score, report.metric)}."))

@@ -1,0 +1,138 @@
+"""Tables from files, and one sentence for each way in which a file can be wrong."""
+
+import csv
+import gzip
+import io
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import pandas as pd
+
+DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+GAPS = ["?"]  # beside what pandas takes as missing
+
+
+class Refused(click.ClickException):
+    """A wrong file or wish, told in one sentence; exit code 2."""
+
+    exit_code = 2
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"Error: {self.format_message()}", err=True)
+
+
+class Read(NamedTuple):
+    """A table, and what was noticed while reading it."""
+
+    frame: Any
+    notes: tuple[str, ...]
+
+
+def read_table(path: str) -> Read:
+    """Read CSV (commas, semicolons, tabs or bars; also gzipped) or Parquet, by the ending of the name."""
+    if not Path(path).exists():
+        raise Refused(f"{path} does not exist")
+    if not Path(path).is_file():
+        raise Refused(f"{path} is not a file")
+    if path.lower().endswith((".parquet", ".pq")):
+        return _read_parquet(path)
+    text = _text(path)
+    names, delimiter, notes = _header(text, path)
+    _refuse_ragged(text, delimiter, len(names), path)
+    try:
+        frame = pd.read_csv(
+            io.StringIO(text),
+            sep=delimiter,
+            names=names,
+            header=0,
+            index_col=False,
+            na_values=GAPS,
+            skipinitialspace=True,
+            low_memory=False,
+        )
+    except (pd.errors.ParserError, ValueError) as error:
+        raise Refused(f"{path} cannot be read as CSV: {_first_line(error)}") from error
+    if frame.empty:
+        raise Refused(f"{path} has a header but no rows")
+    return Read(frame, tuple(notes))
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+def _read_parquet(path: str) -> Read:
+    try:
+        frame = pd.read_parquet(path)
+    except ImportError as error:
+        raise Refused(f"reading {path} needs pyarrow: pip install pyarrow") from error
+    except Exception as error:  # pyarrow has a class of its own for every way a file can be damaged
+        raise Refused(f"{path} cannot be read as Parquet: {_first_line(error)}") from error
+    frame.columns = [str(name) for name in frame.columns]
+    _refuse_repeated(list(frame.columns), path)
+    if frame.empty:
+        raise Refused(f"{path} has no rows")
+    return Read(frame.reset_index(drop=True), ())
+
+
+def _text(path: str) -> str:
+    try:
+        data = Path(path).read_bytes()
+        data = gzip.decompress(data) if path.lower().endswith(".gz") else data
+    except OSError as error:
+        raise Refused(f"{path} cannot be read: {error.strerror or error}") from error
+    except EOFError as error:
+        raise Refused(f"{path} cannot be read: it is cut short") from error
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise Refused(f"{path} is not UTF-8 text: byte 0x{data[error.start]:02x} in line {line}") from error
+    if not text.strip():
+        raise Refused(f"{path} is empty")
+    if "\0" in text:
+        raise Refused(f"{path} is not a text file: it holds zero bytes")
+    return text
+
+
+def _header(text: str, path: str) -> tuple[list[str], str, list[str]]:
+    """Names of the columns, the delimiter that gives the most of them, and what to say about it."""
+    headers = {delimiter: _fields(text, delimiter) for delimiter in DELIMITERS}
+    delimiter = max(headers, key=lambda each: len(headers[each]))
+    names = [name.strip() for name in headers[delimiter]]
+    notes = [] if delimiter == "," else [f"Columns are separated by a {DELIMITERS[delimiter]}."]
+    blank = [k for k, name in enumerate(names) if not name]
+    for k in blank:
+        names[k] = f"column {k + 1}"
+    if blank:
+        notes.append(f"Column {blank[0] + 1} has no name; it is called {names[blank[0]]!r}.")
+    _refuse_repeated(names, path)
+    return names, delimiter, notes
+
+
+def _fields(text: str, delimiter: str) -> list[str]:
+    try:
+        lines = csv.reader(io.StringIO(text), delimiter=delimiter, skipinitialspace=True)
+        return next((fields for fields in lines if fields), [])
+    except csv.Error:
+        return []
+
+
+def _refuse_repeated(names: list[str], path: str) -> None:
+    name, count = Counter(names).most_common(1)[0]
+    if count > 1:
+        raise Refused(f"{path} has {count} columns named {name!r}: give each a name of its own")
+
+
+def _refuse_ragged(text: str, delimiter: str, width: int, path: str) -> None:
+    lines = csv.reader(io.StringIO(text), delimiter=delimiter, skipinitialspace=True, strict=True)
+    try:
+        for fields in lines:
+            if fields and len(fields) != width:
+                raise Refused(
+                    f"{path} is ragged: line {lines.line_num} has {len(fields)} fields, the header has {width}"
+                )
+    except csv.Error as error:
+        raise Refused(f"{path} cannot be read as CSV: line {lines.line_num}: {error}") from error
