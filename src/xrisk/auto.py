@@ -11,7 +11,6 @@ from xrisk.certificate import Certificate, between, certify
 from xrisk.inner.groups import Groups
 from xrisk.inner.oracle import inner_count, inner_lipschitz, inner_size, inner_smoothness
 from xrisk.inner.rows import CSR, WithIntercept
-from xrisk.persistence import savable
 from xrisk.problem import Problem
 from xrisk.run.budget import Stop
 from xrisk.run.driver import ctrl_c, first_point
@@ -19,15 +18,16 @@ from xrisk.solvers import ALEXR, UniformAverage, exact
 from xrisk.solvers.exact import LARGEST
 
 NEWTON_STEPS = 30  # a full-batch solve takes about so many
+NEWTON_MOST = 400  # after so many it gives up
 NEWTON_AT_ONCE = 3e11  # floating-point operations of such a solve below which nothing is gained by sampling first
 SHARE = 0.25  # of the work of a full-batch solve that is spent on sampling before it
 ROUGHNESS = 10.0  # a random row costs about ten times what its operations would in a matrix product
 STEPS = (0.03, 0.3, 3.0, 30.0)  # primal steps of the race, over the curvature of the inner functions
 DUAL_STEPS = (0.01, 0.1, 1.0)
+NOTHING = 1e-12  # an objective this small beside that of the first point is zero
 LAP = 200  # iterations of the first lap; each lap halves the field and doubles its length
 
 
-@savable
 class AutoPoint(NamedTuple):
     """What was known at one moment: the optimum lies between ``dual`` and ``primal``."""
 
@@ -53,12 +53,14 @@ class Solution(NamedTuple):
 def auto(
     problem: Problem,
     w0: np.ndarray | None = None,
+    dual: np.ndarray | None = None,
     *,
     tol: float = 1e-3,
     max_iter: int = 1_000_000,
     max_seconds: float = np.inf,
     rng: int | np.random.Generator | None = None,
-    watch: Callable[[AutoPoint], None] | None = None,
+    watch: Callable[[AutoPoint, np.ndarray], None] | None = None,
+    until: Callable[[], bool] = lambda: False,
 ) -> Solution:
     """Minimise a convex problem of a linear model until its certified relative gap is at most ``tol``.
 
@@ -71,17 +73,21 @@ def auto(
     problem : Problem
         Group means of a linear model with a penalty or domain of ours.
     w0 : ndarray (d,), optional
-        Where the stochastic phase starts.
+        Certified first, which may be all there is to do; the stochastic phase starts there.
+    dual : ndarray (n, m), optional
+        Dual weights to certify ``w0`` with.
     tol : float
-        Certified relative gap to reach.
+        Certified relative gap to reach; an objective below 1e-12 of that of the first point is good enough as well.
     max_iter : int
         Iterations of ALEXR plus Newton steps.
     max_seconds : float
         Wall-clock limit; what is returned then may depend on the machine.
     rng : int or Generator
         The seed.
-    watch : function of an AutoPoint, optional
+    watch : function of an AutoPoint and the best w (d,), optional
         Called whenever the bounds are known anew.
+    until : function → bool
+        Asked between chunks of work and between Newton steps; true ends the search.
 
     Returns
     -------
@@ -105,9 +111,12 @@ def auto(
         raise ValueError(f"max_iter must be at least 1 and max_seconds positive, got {max_iter} and {max_seconds}")
     problem.check()
     with ctrl_c() as pressed:
-        search = _Search(problem, first_point(problem, w0), _Limits(tol, max_iter, max_seconds), pressed, watch)
+        limits = _Limits(tol, max_iter, max_seconds, lambda: bool(pressed) or until())
+        search = _Search(problem, first_point(problem, w0), limits, watch)
+        if w0 is not None:
+            search.learn(_Point(search.w, dual), "start")
         work = newton_work(problem)
-        if work > NEWTON_AT_ONCE:
+        if work > NEWTON_AT_ONCE and search.reason() is None:
             share = SHARE * work / stochastic_work(problem) if np.isfinite(work) else np.inf
             search.sample(np.random.default_rng(rng), share)
         if np.isfinite(work) and search.reason() is None:
@@ -139,6 +148,7 @@ class _Limits(NamedTuple):
     tol: float
     max_iter: int
     max_seconds: float
+    interrupted: Callable[[], bool]
 
 
 class _Runner(NamedTuple):
@@ -150,23 +160,28 @@ class _Runner(NamedTuple):
 class _Search:
     """The best point, the best bounds, and what has been used."""
 
-    def __init__(self, problem: Problem, w: np.ndarray, limits: _Limits, pressed: list[bool], watch: Any) -> None:
-        self.problem, self.limits, self.pressed, self.watch = problem, limits, pressed, watch
+    def __init__(self, problem: Problem, w: np.ndarray, limits: _Limits, watch: Any) -> None:
+        self.problem, self.limits, self.watch = problem, limits, watch
         self.started, self.iterations, self.halted = time.perf_counter(), 0, False
         self.w, self.dual_weights = w, np.ones((inner_count(problem.inner), 1))
         self.certificate: Certificate | None = None
         self.trace: list[AutoPoint] = []
+        self.first = problem.value(w)
 
     def reason(self) -> Stop | None:
-        if self.certificate is not None and self.certificate.relative <= self.limits.tol:
+        if self.certificate is not None and self.reached(self.certificate):
             return Stop.REACHED
-        if self.pressed:
+        if self.limits.interrupted():
             return Stop.INTERRUPTED
         if self.iterations >= self.limits.max_iter:
             return Stop.ITERATIONS
         if time.perf_counter() - self.started >= self.limits.max_seconds:
             return Stop.SECONDS
         return None
+
+    def reached(self, known: Certificate) -> bool:
+        """Whether the gap is small beside the optimum; an optimum of zero, a perfect fit, has no digits to compare."""
+        return known.relative <= self.limits.tol or max(known.gap, known.primal) <= NOTHING * self.first
 
     def learn(self, point: Any, phase: str) -> None:
         """Certify a point (w, dual and perhaps slopes); keep the better of either bound."""
@@ -175,27 +190,30 @@ class _Search:
             return
         old = self.certificate
         if old is None or new.primal <= old.primal:
-            self.w, self.dual_weights = np.array(point.w), np.array(point.dual)
+            self.w = np.array(point.w)
+        if point.dual is not None and (old is None or new.dual >= old.dual):
+            self.dual_weights = np.array(point.dual)
         if old is not None:
             new = between(min(old.primal, new.primal), max(old.dual, new.dual))
         self.certificate = new
         seen = AutoPoint(time.perf_counter() - self.started, self.iterations, new.primal, new.dual, phase)
         self.trace.append(seen)
         if self.watch is not None:
-            self.watch(seen)
+            self.watch(seen, self.w)
 
     def finish(self) -> None:
-        """Newton's method, to a gap that leaves room for the allowances of the certificate."""
+        """Newton's method, to a gap that leaves room for the allowances of the certificate; more exactly if need be."""
         before, tol = self.iterations, 0.5 * self.limits.tol
-        while self.reason() is None and tol > 1e-13:
-            best = exact(
-                self.problem, tol=tol, max_steps=min(400, self.limits.max_iter - self.iterations), until=self.stopped
-            )
+        while self.reason() is None and tol > 1e-14:
+            known = np.inf if self.certificate is None else self.certificate.relative
+            steps = min(NEWTON_MOST, self.limits.max_iter - self.iterations)
+            best = exact(self.problem, tol=tol, max_steps=steps, until=self.stopped)
             self.iterations += best.steps
             self.learn(best, "newton")
-            if best.gap > tol * max(abs(best.value), 1e-300):  # it could not do better
+            left = np.inf if self.certificate is None else self.certificate.relative
+            if left > 0.5 * known and known < np.inf:  # more digits of w do not help
                 break
-            tol *= 0.01
+            tol *= min(0.01, 0.1 * self.limits.tol / left)
         self.halted = self.reason() is None and self.iterations > before
 
     def stopped(self) -> bool:
@@ -223,7 +241,8 @@ class _Search:
     def grid(self, work: Problem) -> list[tuple[float, float]]:
         curve = inner_smoothness(work.inner)
         curve = curve if np.isfinite(curve) and curve > 0 else inner_lipschitz(work.inner) ** 2
-        return [(step / max(curve, 1e-300), dual_step) for step, dual_step in itertools.product(STEPS, DUAL_STEPS)]
+        scale = 1.0 / max(float(curve), 1e-300)
+        return [(step * scale, dual_step) for step, dual_step in itertools.product(STEPS, DUAL_STEPS)]
 
     def entrant(self, work: Problem, step: float, dual_step: float, rng: np.random.Generator) -> _Runner:
         solver = ALEXR(step, dual_step, average=UniformAverage()).prepare(self.problem)[1]
@@ -264,4 +283,4 @@ class _Search:
 
 class _Point(NamedTuple):
     w: np.ndarray
-    dual: np.ndarray
+    dual: np.ndarray | None

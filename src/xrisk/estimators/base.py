@@ -14,22 +14,29 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from xrisk.applications import LOSSES
 from xrisk.auto import AutoPoint, Solution, auto
+from xrisk.certificate import certify
+from xrisk.estimators.watching import Callbacks, CallbackSupport, GapBar, with_callbacks
 from xrisk.functions import Logistic, Multinomial, loss_is_classification
 from xrisk.grouping import Grouping, encode_groups
-from xrisk.inner.oracle import exact_values
+from xrisk.inner.oracle import exact_values, inner_count, inner_size
+from xrisk.persistence import savable
 from xrisk.problem import Problem
 from xrisk.run import Budget, Stop, minimize
-from xrisk.run.observers import ProgressBar
+from xrisk.run.observers import ProgressBar, Snapshot
 
 TINY_GROUP = 10  # rows; a mean over fewer says little
+USER = 4  # frames up from where fit warns to where it is called
+
+savable(AutoPoint)  # stands in trace_
 
 
-class LinearRobust(BaseEstimator):
+class LinearRobust(CallbackSupport, BaseEstimator):
     """Fit once, for all of them; a subclass gives ``_problem`` and how targets are coded."""
 
     # groups go to fit without being asked for: a robust model that does not see them is another model
     __metadata_request__fit = {"groups": True}  # noqa: RUF012
 
+    @with_callbacks
     def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> Any:
         """Fit the model.
 
@@ -54,9 +61,19 @@ class LinearRobust(BaseEstimator):
         target = self._coded(y, weight)
         grouping = self._grouping(groups, target, X.shape[0], weight)
         problem = self._problem(X, target, grouping, weight)
-        solution = self._solve(problem)
-        self._keep(problem, solution, grouping)
+        watchers = self._watchers(X, y, weight)
+        try:
+            self._keep(problem, self._solve(problem, watchers), grouping)
+        finally:
+            for watcher in watchers:
+                watcher.close()
+        for watcher in watchers:
+            watcher.end()
         return self
+
+    def _watchers(self, X: Any, y: np.ndarray, weight: np.ndarray | None) -> list[Any]:
+        watchers: list[Any] = [GapBar(self.tol)] if self.verbose and isinstance(self.solver, str) else []
+        return [*watchers, Callbacks(self, X, y, weight)] if hasattr(self, "_init_callback_context") else watchers
 
     def _validated(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         return validate_data(
@@ -70,81 +87,119 @@ class LinearRobust(BaseEstimator):
         )
 
     def _grouping(self, groups: Any, target: np.ndarray, n: int, weight: np.ndarray | None) -> Grouping:
+        grouping = self._default_groups(target) if groups is None else encode_groups(groups, n)
+        if weight is not None:
+            _refuse_weightless(grouping, weight)
         if groups is None:
-            return self._default_groups(target)
-        grouping = encode_groups(groups, n)
+            return grouping
         if grouping.missing:
-            warnings.warn(f"{grouping.missing} rows have no group: they are a group of their own", stacklevel=3)
+            warnings.warn(f"{grouping.missing} rows have no group: they are a group of their own", stacklevel=USER)
         if len(grouping.names) == 1:
-            warnings.warn("there is a single group: the robust model is the ordinary one", stacklevel=3)
+            warnings.warn("there is a single group: the robust model is the ordinary one", stacklevel=USER)
         sizes = np.array([rows.size for rows in grouping.rows()])
         if (sizes < TINY_GROUP).any() and len(sizes) > 1:
             small = int((sizes < TINY_GROUP).sum())
             warnings.warn(
                 f"{small} of {sizes.size} groups have fewer than {TINY_GROUP} rows, "
                 f"the smallest, {grouping.names[int(sizes.argmin())]!r}, has {sizes.min()}: their risks are uncertain",
-                stacklevel=3,
+                stacklevel=USER,
             )
         return grouping
 
-    def _solve(self, problem: Problem) -> Solution:
+    def _solve(self, problem: Problem, watchers: list[Any]) -> Solution:
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        w0 = self._warm(problem) if self.warm_start else None
-        if self.solver == "auto":
-            bar = _GapBar(self.tol) if self.verbose else None
-            limit = np.inf if self.max_seconds is None else self.max_seconds
-            solution = auto(problem, w0, tol=self.tol, max_iter=self.max_iter, max_seconds=limit, rng=rng, watch=bar)
-            if bar is not None:
-                bar.close()
-        elif isinstance(self.solver, str):
-            raise ValueError(f"solver must be 'auto' or a solver spec such as ALEXR(), got {self.solver!r}")
+        if isinstance(self.solver, str) and self.solver == "auto":
+            solution = self._automatic(problem, rng, watchers)
+        elif hasattr(self.solver, "advance"):
+            solution = self._by(problem, rng, watchers)
         else:
-            solution = self._by(problem, w0, rng)
+            raise ValueError(f"solver must be 'auto' or a solver spec such as ALEXR(), got {self.solver!r}")
         if solution.stop is not Stop.REACHED:
+            advice = "" if self.l1 or self.l2 else "; without a penalty there is no tight bound, l2 > 0 gives one"
             warnings.warn(
                 f"{solution.stop}; the certified relative gap is {solution.certificate.relative:.2g}, "
-                f"tol is {self.tol:.2g}",
+                f"tol is {self.tol:.2g}{advice}",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=USER,
             )
         return solution
 
-    def _by(self, problem: Problem, w0: np.ndarray | None, rng: np.random.Generator) -> Solution:
+    def _automatic(self, problem: Problem, rng: np.random.Generator, watchers: list[Any]) -> Solution:
+        def watch(seen: AutoPoint, w: np.ndarray) -> None:
+            for watcher in watchers:
+                watcher.seen(seen, lambda: self._model(problem, w))
+
+        w0, dual = self._warm(problem) if self.warm_start else (None, None)
+        return auto(
+            problem,
+            w0,
+            dual,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            max_seconds=np.inf if self.max_seconds is None else self.max_seconds,
+            rng=rng,
+            watch=watch,
+            until=lambda: any([watcher.asked_to_stop() for watcher in watchers]),
+        )
+
+    def _by(self, problem: Problem, rng: np.random.Generator, watchers: list[Any]) -> Solution:
         """A run of the user's own solver, certified at its end."""
-        from xrisk.certificate import certify
+
+        def watch(seen: Snapshot) -> None:
+            done = seen.progress
+            point = AutoPoint(done.seconds, done.iterations, seen.value, -np.inf, "run")
+            for watcher in watchers:
+                watcher.seen(point, lambda: self._model(problem, seen.w))
 
         budget = Budget(iterations=self.max_iter, seconds=self.max_seconds)
         observers = [ProgressBar(budget)] if self.verbose else []
-        result = minimize(problem, self.solver, w0, budget=budget, rng=rng, observers=observers)
+        listeners = [watch] if hasattr(self, "_skl_callbacks") else []
+        w0 = self._warm(problem)[0] if self.warm_start else None
+        result = minimize(
+            problem,
+            self.solver,
+            w0,
+            budget=budget,
+            rng=rng,
+            observers=[*observers, *listeners],
+            until=lambda seen: any(watcher.asked_to_stop() for watcher in watchers),
+        )
         certificate = certify(problem, result)
-        stop = Stop.REACHED if certificate.relative <= self.tol else result.stop
+        ended = Stop.INTERRUPTED if result.stop is Stop.REACHED else result.stop
         done = result.progress
         points = tuple(
             AutoPoint(point.seconds, point.iterations, point.value, -np.inf, "run") for point in result.trace.points
         )
         last = AutoPoint(done.seconds, done.iterations, certificate.primal, certificate.dual, "run")
+        stop = Stop.REACHED if certificate.relative <= self.tol else ended
         return Solution(result.w, result.value, result.dual, certificate, stop, done.iterations, (*points, last))
 
-    def _warm(self, problem: Problem) -> np.ndarray | None:
+    def _warm(self, problem: Problem) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """The parameters and the weights of the groups of the last fit, where they are of the right size."""
         if not hasattr(self, "coef_"):
-            return None
-        w = self._packed()
-        from xrisk.inner.oracle import inner_size
-
-        return w if w.shape == (inner_size(problem.inner),) else None
+            return None, None
+        w, n = self._packed(), inner_count(problem.inner)
+        if w.shape != (inner_size(problem.inner),):
+            return None, None
+        weights = self.group_weights_
+        return w, n * weights[:, None] if weights.shape == (n,) else None
 
     def _packed(self) -> np.ndarray:
         coef = np.atleast_2d(self.coef_).astype(np.float64)
         if self.fit_intercept:
-            coef = np.column_stack([coef, np.atleast_1d(self.intercept_)])
+            coef = np.column_stack([coef, np.atleast_1d(self.intercept_).astype(np.float64)])
         return coef.reshape(-1)
 
-    def _keep(self, problem: Problem, solution: Solution, grouping: Grouping) -> None:
-        rows = solution.w.reshape(self._n_scores(), -1)
+    def _model(self, problem: Problem, w: np.ndarray) -> dict[str, Any]:
+        """What ``w`` is as fitted attributes, in the type of the data."""
+        rows = w.reshape(self._n_scores(), -1)
         coef, intercept = (rows[:, :-1], rows[:, -1]) if self.fit_intercept else (rows, np.zeros(rows.shape[0]))
-        dtype = getattr(problem.inner.model.rows, "rows", problem.inner.model.rows)[0].dtype
-        self.coef_ = np.array(coef, dtype=dtype)
-        self.intercept_ = np.array(intercept, dtype=dtype)
+        data = getattr(problem.inner.model.rows, "rows", problem.inner.model.rows)[0]
+        return {"coef_": np.array(coef, dtype=data.dtype), "intercept_": np.array(intercept, dtype=data.dtype)}
+
+    def _keep(self, problem: Problem, solution: Solution, grouping: Grouping) -> None:
+        for name, value in self._model(problem, solution.w).items():
+            setattr(self, name, value)
         risks = np.empty((len(grouping.names), 1))
         exact_values(problem.inner, solution.w, risks)
         self.groups_ = grouping.names
@@ -176,32 +231,15 @@ class LinearRobust(BaseEstimator):
         return tags
 
 
+def _refuse_weightless(grouping: Grouping, weight: np.ndarray) -> None:
+    for name, rows in zip(grouping.names, grouping.rows(), strict=True):
+        if not weight[rows].any():
+            raise ValueError(f"sample_weight must be positive somewhere in every group, it is zero in all of {name!r}")
+
+
 def _normalised(dual: np.ndarray) -> np.ndarray:
     weights = np.maximum(dual, 0.0)
     return weights / weights.sum() if weights.sum() > 0 else np.full(weights.size, 1.0 / weights.size)
-
-
-class _GapBar:
-    """A bar that fills as the certified gap falls to the tolerance."""
-
-    def __init__(self, tol: float) -> None:
-        try:
-            from tqdm import tqdm
-        except ImportError as error:
-            raise ImportError("verbose needs tqdm: pip install xrisk[progress]") from error
-        self._tol, self._first = tol, 0.0
-        self._bar = tqdm(total=100, bar_format="{l_bar}{bar}| {elapsed}<{remaining}{postfix}")
-
-    def __call__(self, seen: AutoPoint) -> None:
-        relative = (seen.primal - seen.dual) / max(abs(seen.primal), abs(seen.dual), 1e-300)
-        left = max(np.log(max(relative, 1e-300) / self._tol), 0.0) if np.isfinite(relative) else np.inf
-        self._first = max(self._first, left) if np.isfinite(left) else self._first
-        share = 100.0 if left == 0.0 else 100.0 * (1.0 - left / self._first) if self._first else 0.0
-        self._bar.update(max(share - self._bar.n, 0.0))
-        self._bar.set_postfix_str(f"{seen.phase}: gap {relative:.1e}, tol {self._tol:.0e}")
-
-    def close(self) -> None:
-        self._bar.close()
 
 
 class LinearRobustClassifier(ClassifierMixin, LinearRobust):
@@ -245,7 +283,7 @@ class LinearRobustClassifier(ClassifierMixin, LinearRobust):
         return self.classes_[codes]
 
     def _has_probabilities(self) -> bool:
-        if isinstance(self.loss, str) and self.loss == "logistic" or isinstance(self.loss, Logistic):
+        if self.loss == "logistic" or isinstance(self.loss, Logistic):
             return True
         raise AttributeError(f"probabilities need the logistic loss, got {self.loss!r}")
 
@@ -288,6 +326,6 @@ class LinearRobustRegressor(RegressorMixin, LinearRobust):
         """The prediction for each row."""
         return self._scores(X)[:, 0]
 
-    def _keep(self, problem: Problem, solution: Solution, grouping: Grouping) -> None:
-        super()._keep(problem, solution, grouping)
-        self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
+    def _model(self, problem: Problem, w: np.ndarray) -> dict[str, Any]:
+        model = super()._model(problem, w)
+        return {name: value[0] for name, value in model.items()}

@@ -72,7 +72,8 @@ class GroupDROClassifier(LinearRobustClassifier):
 """
         + PARAMETERS.replace(
             "{loss}",
-            '"logistic" (multinomial for more than two classes), "hinge", "squared_hinge", "smoothed_hinge", "exponential".',
+            '"logistic" (multinomial for more than two classes), "hinge", "squared_hinge", "smoothed_hinge" or '
+            '"exponential".',
         ).replace("{intercept}", " (with more than two classes it is, as the coefficients are)")
         + """
     Examples

@@ -1,0 +1,86 @@
+"""Those who watch a fit: a progress bar, and scikit-learn's callbacks where its version has them (1.9 on)."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from xrisk.auto import AutoPoint
+
+CallbackSupport: Any
+try:
+    from sklearn.callback import CallbackSupportMixin as CallbackSupport
+    from sklearn.callback import with_callbacks
+except ImportError:  # scikit-learn below 1.9
+
+    class CallbackSupport:
+        """Nothing to support."""
+
+    def with_callbacks(method: Callable) -> Callable:
+        @functools.wraps(method)
+        def same(*args: Any, **kwargs: Any) -> Any:  # as deep a call as scikit-learn's: warnings point to the caller
+            return method(*args, **kwargs)
+
+        return same
+
+
+class Callbacks:
+    """Tells the callbacks of an estimator of every certified point; each is a task of the fit, "stage"."""
+
+    def __init__(self, estimator: Any, X: Any, y: Any, sample_weight: Any) -> None:
+        self._estimator = estimator
+        self._data = {
+            "X": X,
+            "y": y,
+            "metadata": None if sample_weight is None else {"sample_weight": sample_weight},
+        }
+        self._fit = estimator._init_callback_context(max_subtasks=None)
+        self._fit.call_on_fit_task_begin(estimator=estimator, **self._data)
+        self._asked = False
+
+    def seen(self, point: AutoPoint, model: Callable[[], dict[str, Any]]) -> None:
+        stage = self._fit.subcontext(task_name="stage")
+        stage.call_on_fit_task_begin(estimator=self._estimator, **self._data)
+        asked = stage.call_on_fit_task_end(estimator=self._estimator, **self._data, reconstruction_attributes=model)
+        self._asked = self._asked or bool(asked)
+
+    def asked_to_stop(self) -> bool:
+        return self._asked
+
+    def end(self) -> None:
+        """The fit is done and the estimator is fitted; not called when it fails."""
+        self._fit.call_on_fit_task_end(estimator=self._estimator, **self._data, reconstruction_attributes={})
+
+    def close(self) -> None:
+        """Nothing to do: `with_callbacks` takes down what the fit has set up."""
+
+
+class GapBar:
+    """A bar that fills as the certified gap falls to the tolerance."""
+
+    def __init__(self, tol: float) -> None:
+        try:
+            from tqdm import tqdm
+        except ImportError as error:
+            raise ImportError("verbose needs tqdm: pip install xrisk[progress]") from error
+        self._tol, self._first = tol, 0.0
+        self._bar = tqdm(total=100, bar_format="{l_bar}{bar}| {elapsed}{postfix}")
+
+    def seen(self, point: AutoPoint, model: Callable[[], dict[str, Any]]) -> None:
+        relative = (point.primal - point.dual) / max(abs(point.primal), abs(point.dual), 1e-300)
+        left = max(np.log(max(relative, 1e-300) / self._tol), 0.0) if np.isfinite(relative) else np.inf
+        self._first = max(self._first, left) if np.isfinite(left) else self._first
+        share = 100.0 if left == 0.0 else 100.0 * (1.0 - left / self._first) if self._first else 0.0
+        self._bar.update(max(share - self._bar.n, 0.0))
+        self._bar.set_postfix_str(f"{point.phase}: gap {relative:.1e}, tol {self._tol:.0e}")
+
+    def asked_to_stop(self) -> bool:
+        self._bar.refresh()  # shows the time between two certificates
+        return False
+
+    def end(self) -> None:
+        """Nothing to do: a bar need not know whether a fit ended well."""
+
+    def close(self) -> None:
+        self._bar.close()
