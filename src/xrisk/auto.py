@@ -11,6 +11,7 @@ from xrisk.certificate import Certificate, between, certify
 from xrisk.inner.groups import Groups
 from xrisk.inner.oracle import inner_count, inner_lipschitz, inner_size, inner_smoothness
 from xrisk.inner.rows import CSR, WithIntercept
+from xrisk.persistence import savable
 from xrisk.problem import Problem
 from xrisk.run.budget import Stop
 from xrisk.run.driver import ctrl_c, first_point
@@ -28,6 +29,7 @@ NOTHING = 1e-12  # an objective this small beside that of the first point is zer
 LAP = 200  # iterations of the first lap; each lap halves the field and doubles its length
 
 
+@savable
 class AutoPoint(NamedTuple):
     """What was known at one moment: the optimum lies between ``dual`` and ``primal``."""
 

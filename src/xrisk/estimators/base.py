@@ -19,15 +19,12 @@ from xrisk.estimators.watching import Callbacks, CallbackSupport, GapBar, with_c
 from xrisk.functions import Logistic, Multinomial, loss_is_classification
 from xrisk.grouping import Grouping, encode_groups
 from xrisk.inner.oracle import exact_values, inner_count, inner_size
-from xrisk.persistence import savable
 from xrisk.problem import Problem
 from xrisk.run import Budget, Stop, minimize
 from xrisk.run.observers import ProgressBar, Snapshot
 
 TINY_GROUP = 10  # rows; a mean over fewer says little
 USER = 4  # frames up from where fit warns to where it is called
-
-savable(AutoPoint)  # stands in trace_
 
 
 class LinearRobust(CallbackSupport, BaseEstimator):
