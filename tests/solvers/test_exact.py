@@ -242,6 +242,12 @@ PENALTIES = [
 ]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def compiled():
+    """What nearly every test needs compiled: outside their time."""
+    exact(Problem(groups(), fn.CVaRRisk(0.4), RIDGE))
+
+
 def name(spec):
     return str(spec).replace(" ", "")
 

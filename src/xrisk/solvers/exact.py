@@ -4,13 +4,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
 from xrisk.compile import canonical
 from xrisk.functions import penalty_value
 from xrisk.inner.oracle import inner_count, inner_dim, inner_size
 from xrisk.inner.rows import WithIntercept
 from xrisk.problem import Problem, is_risk
+from xrisk.solvers.algebra import Solve, factored, positive_or_one
 from xrisk.solvers.links import join_value, link_conjugate, link_domain, link_is_tied, link_of, link_slopes
 from xrisk.solvers.newton import (
     Terms,
@@ -154,7 +154,7 @@ def _task(problem: Problem) -> tuple[Task, np.ndarray]:
     if d > LARGEST:
         raise ValueError(f"exact solves for at most {LARGEST} variables, got {d}")
     walls, fixed, place = fix_points(walls_of(problem.penalty, d))
-    columns = _positive(column_sizes(g))
+    columns = positive_or_one(column_sizes(g))
     w = interior_start(walls, 1.0 / (np.sqrt(d) * columns))
     w[fixed] = place[fixed]
     shape = (1, n) if is_risk(problem.outer) else (n, m)
@@ -171,10 +171,6 @@ def _least_ridge(walls: Walls, g: Any) -> float:
     """The smallest l2 of all coordinates, a free intercept aside: every row counts for that one."""
     has_intercept = isinstance(getattr(getattr(g, "model", None), "rows", None), WithIntercept)
     return float((walls.l2[:-1] if has_intercept and walls.l2[-1] == 0.0 else walls.l2).min())
-
-
-def _positive(sizes: np.ndarray) -> np.ndarray:
-    return np.where(sizes > 0.0, sizes, 1.0)
 
 
 def _sized(task: Task, w: np.ndarray) -> Task:
@@ -238,7 +234,7 @@ def _hessian(task: Task, point: Point) -> np.ndarray:
         curve = point.curve
         if link_is_tied(task.link):
             blocks = J.reshape(*task.shape, d)
-            total = _positive(curve.sum(axis=1))[:, None]
+            total = positive_or_one(curve.sum(axis=1))[:, None]
             blocks -= np.einsum("ij,ijk->ik", curve / total, blocks)[:, None, :]
         J *= np.sqrt(curve.reshape(-1) / task.n)[:, None]
         H += J.T @ J
@@ -247,46 +243,11 @@ def _hessian(task: Task, point: Point) -> np.ndarray:
     return H
 
 
-class Solve(NamedTuple):
-    """Solves with a factored Hessian, on the coordinates that move and, where their sum is fixed, across it."""
-
-    factor: Any
-    scale: np.ndarray
-    free: np.ndarray  # (d,) mask of coordinates that move
-    summed: np.ndarray  # (d,) 1 where a coordinate counts in a fixed sum
-    normal: np.ndarray  # H⁻¹ summed
-
-    def __call__(self, g: np.ndarray) -> np.ndarray:
-        x = self.back(g)
-        weight = self.summed @ self.normal
-        for _ in range(2 if weight > 0.0 else 0):  # twice: what rounding leaves of the sum would add up over the steps
-            x -= self.normal * ((self.summed @ x) / weight)
-        return x
-
-    def back(self, g: np.ndarray) -> np.ndarray:
-        return np.where(self.free, self.scale * cho_solve(self.factor, self.scale * g, check_finite=False), 0.0)
-
-
-def _factor(task: Task, H: np.ndarray) -> Solve:
-    H[task.fixed, :] = 0.0
-    H[:, task.fixed] = 0.0
-    scale = 1.0 / np.sqrt(_positive(np.diag(H)))
-    H *= scale
-    H *= scale[:, None]
-    summed = ((np.arange(scale.size) < task.walls.covered) & ~task.fixed & np.isfinite(task.walls.total)).astype(float)
-    solve = Solve(_cholesky(H), scale, ~task.fixed, summed, np.zeros(scale.size))
-    return solve._replace(normal=solve.back(summed)) if summed.any() else solve
-
-
-def _cholesky(H: np.ndarray) -> Any:
-    """Factor of H, whose diagonal is one, with the least ridge that makes it definite in floating point."""
-    for ridge in 10.0 ** np.arange(-14, 0):
-        np.fill_diagonal(H, 1.0 + ridge)
-        try:
-            return cho_factor(H, lower=True, check_finite=False)
-        except np.linalg.LinAlgError:
-            continue
-    return np.eye(H.shape[0]), True
+def _factor(task: Task, point: Point) -> Solve:
+    summed = np.zeros(point.w.size)
+    if np.isfinite(task.walls.total):
+        summed[: task.walls.covered] = 1.0
+    return factored(_hessian(task, point), task.fixed, summed)
 
 
 def _short(task: Task, point: Point) -> tuple[float, float]:
@@ -301,46 +262,39 @@ def _short(task: Task, point: Point) -> tuple[float, float]:
 
 def _follow(task: Task, point: Point, tol: float, max_steps: int, until: Callable[[], bool]) -> Optimum:
     """Newton steps towards the path; near it, steps along it to less smoothing."""
-    since, stop = 0, f"gave up after {max_steps} Newton steps"
-    steps, gap, newton = 0, np.inf, np.zeros_like(point.w)
-    while steps < max_steps:
+    gap, since, stay = np.inf, 0, np.zeros_like(point.w)
+    for steps in range(max_steps):
         if until():
-            stop = "ended as asked"
-            break
+            return _optimum(task, point, stay, Ending(steps, gap, "ended as asked"))
         value, short = _short(task, point)
         if not value > -(1e7 if task.hold.any() else 1e12) * task.size:
-            return _optimum(task, point, np.zeros_like(point.w), Ending(steps, np.inf, FALLING))
-        grad = _gradient(task, point)
-        solve = _factor(task, _hessian(task, point))
+            return _optimum(task, point, stay, Ending(steps, np.inf, FALLING))
+        grad, solve = _gradient(task, point), _factor(task, point)
         newton = -solve(grad)
-        decrement = float(-(grad @ newton))
-        gap = short + decrement
-        goal = tol * max(abs(value), 1e-3 * task.size)
-        steps, since = steps + 1, since + 1
-        centred = decrement <= CENTRED * point.theta * task.size or since > 25
-        if gap <= goal and (decrement <= 0.01 * point.theta * task.size or short <= 1e-3 * goal or since > 25):
-            if task.hold.any() and _held_back(task, point) > goal:
-                task = task._replace(hold=1e-3 * task.hold)
-                continue
-            stop = WITHIN if gap <= tol * abs(value) or _rests(task, point, newton) else FLAT
-            break
-        if not centred or short <= 0.3 * goal:
+        decrement, since = float(-(grad @ newton)), since + 1
+        gap, goal = max(short + decrement, 0.0), tol * max(abs(value), 1e-3 * task.size)
+        off = decrement / (point.theta * task.size) if since <= 25 else 0.0  # how far from the path; enough is enough
+        if gap <= goal and (off <= 0.01 or short <= 1e-3 * goal):
+            if not task.hold.any() or _held_back(task, point) <= goal:
+                stop = WITHIN if gap <= tol * abs(value) or _rests(task, point, newton) else FLAT
+                return _optimum(task, point, newton, Ending(steps + 1, gap, stop))
+            task = task._replace(hold=1e-3 * task.hold)
+        elif off > CENTRED or short <= 0.3 * goal:
             point = _search(task, point._replace(along=-decrement), newton)
-            continue
-        if point.theta < 1e-15:
-            stop = "rounding ended progress"
-            break
-        theta = point.theta * max(CUT, min(0.2 * goal / max(short, 1e-300), 0.5))
-        drift = _gradient(task, _evaluate(task, point.w, point.z, 0.999 * point.theta, point)) - grad
-        point, since = _advance(task, point, newton, solve(drift) / (0.001 * point.theta), theta), 0
-    return _optimum(task, point, newton, Ending(steps, max(gap, 0.0), stop))
+        elif point.theta < 1e-15:
+            return _optimum(task, point, newton, Ending(steps + 1, gap, "rounding ended progress"))
+        else:
+            theta = point.theta * max(CUT, min(0.2 * goal / max(short, 1e-300), 0.5))
+            drift = _gradient(task, _evaluate(task, point.w, point.z, 0.999 * point.theta, point)) - grad
+            point, since = _advance(task, point, newton, solve(drift) / (0.001 * point.theta), theta), 0
+    return _optimum(task, point, stay, Ending(max_steps, gap, f"gave up after {max_steps} Newton steps"))
 
 
 def _held_back(task: Task, point: Point) -> float:
     """The Newton decrement were free coordinates not held."""
     task = task._replace(hold=np.zeros_like(task.hold))
     grad = _gradient(task, point)
-    return float(grad @ _factor(task, _hessian(task, point))(grad))
+    return float(grad @ _factor(task, point)(grad))
 
 
 def _rests(task: Task, point: Point, dw: np.ndarray) -> bool:
@@ -404,7 +358,7 @@ def _optimum(task: Task, point: Point, dw: np.ndarray, ending: Ending) -> Optimu
 def _moved_weights(task: Task, here: Point) -> np.ndarray:
     du = here.terms.along.reshape(task.shape)
     if link_is_tied(task.link):
-        du = du - (here.curve * du).sum(axis=1, keepdims=True) / _positive(here.curve.sum(axis=1))[:, None]
+        du = du - (here.curve * du).sum(axis=1, keepdims=True) / positive_or_one(here.curve.sum(axis=1))[:, None]
     dy = here.curve * du
     lo, hi = link_domain(task.link)
     room = np.where(dy > 0.0, hi - here.y, here.y - lo)

@@ -3,7 +3,6 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from xrisk.compile import kernel, specialise
 from xrisk.functions import Multinomial, loss_domain, scores_slope, scores_value
@@ -12,10 +11,9 @@ from xrisk.inner.groups import Groups, row_at, weight_at
 from xrisk.inner.models import LinearModel, SoftmaxModel, model_rows
 from xrisk.inner.noisy import NoisyCoordinates
 from xrisk.inner.oracle import inner_size
-from xrisk.inner.rows import CSR, Dense, WithIntercept, add_row, row_count, row_dot, row_size
+from xrisk.inner.rows import add_row, row_size
+from xrisk.solvers.algebra import row_gram, row_pull, row_scores, row_squares, square_norms
 from xrisk.solvers.smoothing import Bent, bend_loss, smooth_loss
-
-CHUNK = 2**21  # entries of X that are converted or scaled at a time: 16 MB
 
 
 class Layout(NamedTuple):
@@ -98,156 +96,11 @@ def score_size(inner):
     """The size that scores are expected to have."""
 
 
-@generic
-def row_scores(rows, W):
-    """X Wᵀ for W (scores, columns): (rows, scores)."""
-
-
-@generic
-def row_pull(rows, S):
-    """Sᵀ X for S (rows, scores): (scores, columns)."""
-
-
-@generic
-def row_gram(rows, h):
-    """Xᵀ diag(h) X, of shape (columns, columns)."""
-
-
 def position_scores(inner: Groups, w: np.ndarray) -> np.ndarray:
     """The score, or scores, of every position of the groups at w: (positions, scores)."""
     z = scores_of(inner, np.ascontiguousarray(w, dtype=np.float64))
     listed = getattr(inner.index, "rows", None)
     return z if listed is None else z[listed]
-
-
-def _chunks(rows: int, columns: int) -> list[slice]:
-    step = max(1, CHUNK // max(1, columns))
-    return [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
-
-
-@row_scores.of(Dense)
-def _(rows, W):
-    if rows.X.dtype == np.float64:
-        return rows.X @ W.T
-    parts = [rows.X[part].astype(np.float64) @ W.T for part in _chunks(*rows.X.shape)]
-    return np.concatenate(parts)
-
-
-@row_pull.of(Dense)
-def _(rows, S):
-    if rows.X.dtype == np.float64:
-        return S.T @ rows.X
-    return sum(S[part].T @ rows.X[part].astype(np.float64) for part in _chunks(*rows.X.shape))
-
-
-@row_gram.of(Dense)
-def _(rows, h):
-    d = rows.X.shape[1]
-    total = np.zeros((d, d))
-    live = np.flatnonzero(h)
-    everywhere = live.size > 0.8 * h.size
-    for part in _chunks(h.size if everywhere else live.size, d):
-        pick = part if everywhere else live[part]
-        block, weight = rows.X[pick], h[pick]
-        if weight.min() >= 0.0:
-            block = block * np.sqrt(weight)[:, None]
-            total += block.T @ block
-        else:
-            total += (block * weight[:, None]).T @ block
-    return total
-
-
-@row_scores.of(CSR)
-def _(rows, W):
-    out = np.empty((row_count(rows), W.shape[0]))
-    sparse_scores(rows, W, out)
-    return out
-
-
-@row_pull.of(CSR)
-def _(rows, S):
-    out = np.zeros((S.shape[1], row_size(rows)))
-    sparse_pull(rows, S, out)
-    return out
-
-
-@row_gram.of(CSR)
-def _(rows, h):
-    d, n = row_size(rows), row_count(rows)
-    total = np.zeros((d, d))
-    if rows.data.size <= 0.1 * n * d:
-        sparse_gram(rows, h, total)
-        return np.tril(total) + np.tril(total, -1).T
-    for part in _chunks(n, d):
-        held = slice(rows.indptr[part.start], rows.indptr[part.stop])
-        pointers = rows.indptr[part.start : part.stop + 1] - held.start
-        block = csr_array((rows.data[held], rows.indices[held], pointers), shape=(pointers.size - 1, d)).toarray()
-        total += row_gram(Dense(block), h[part])
-    return total
-
-
-@row_scores.of(WithIntercept)
-def _(rows, W):
-    return row_scores(rows.rows, np.ascontiguousarray(W[:, :-1])) + W[:, -1]
-
-
-@row_pull.of(WithIntercept)
-def _(rows, S):
-    return np.hstack([row_pull(rows.rows, S), S.sum(axis=0)[:, None]])
-
-
-@row_gram.of(WithIntercept)
-def _(rows, h):
-    d = row_size(rows)
-    total = np.empty((d, d))
-    total[:-1, :-1] = row_gram(rows.rows, h)
-    total[-1, :-1] = total[:-1, -1] = row_pull(rows.rows, h[:, None])[0]
-    total[-1, -1] = h.sum()
-    return total
-
-
-@generic
-def row_squares(rows):
-    """Mean square (columns) of every column."""
-
-
-@row_squares.of(Dense)
-def _(rows):
-    parts = [np.einsum("ij,ij->j", rows.X[part], rows.X[part], dtype=np.float64) for part in _chunks(*rows.X.shape)]
-    return sum(parts, np.zeros(rows.X.shape[1])) / max(1, rows.X.shape[0])
-
-
-@row_squares.of(CSR)
-def _(rows):
-    squares = np.bincount(rows.indices, rows.data.astype(np.float64) ** 2, minlength=rows.size)
-    return squares / max(1, row_count(rows))
-
-
-@row_squares.of(WithIntercept)
-def _(rows):
-    return np.append(row_squares(rows.rows), 1.0)
-
-
-@generic
-def square_norms(rows):
-    """Squared norm (rows,) of every row."""
-
-
-@square_norms.of(Dense)
-def _(rows):
-    parts = [np.einsum("ij,ij->i", rows.X[part], rows.X[part], dtype=np.float64) for part in _chunks(*rows.X.shape)]
-    return np.concatenate(parts)
-
-
-@square_norms.of(CSR)
-def _(rows):
-    k = np.repeat(np.arange(row_count(rows)), np.diff(rows.indptr))
-    return np.bincount(k, rows.data.astype(np.float64) ** 2, minlength=row_count(rows))
-
-
-@square_norms.of(WithIntercept)
-def _(rows):
-    return square_norms(rows.rows) + 1.0
 
 
 @generic
@@ -505,31 +358,3 @@ def group_gradients(rows, layout, v, d, J):
             k, part = row_at(index, p), weight_at(weight, p) / (high - low)
             for c in range(v.shape[1]):
                 add_row(rows, k, part * v[p, c], J[i, c * d : (c + 1) * d])
-
-
-@kernel
-def sparse_scores(rows, W, out):
-    for k in range(out.shape[0]):
-        for c in range(W.shape[0]):
-            out[k, c] = row_dot(rows, k, W[c])
-
-
-@kernel
-def sparse_pull(rows, S, out):
-    for k in range(S.shape[0]):
-        for c in range(S.shape[1]):
-            if S[k, c] != 0.0:
-                add_row(rows, k, S[k, c], out[c])
-
-
-@kernel
-def sparse_gram(rows, h, total):
-    """Lower triangle of Xᵀ diag(h) X."""
-    for k in range(h.size):
-        if h[k] == 0.0:
-            continue
-        for p in range(rows.indptr[k], rows.indptr[k + 1]):
-            i, part = rows.indices[p], h[k] * rows.data[p]
-            for r in range(rows.indptr[k], p + 1):
-                j = rows.indices[r]
-                total[max(i, j), min(i, j)] += part * rows.data[r]
