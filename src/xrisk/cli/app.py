@@ -18,13 +18,15 @@ from rich.text import Text
 
 import xrisk
 from xrisk.applications import LOSSES
+from xrisk.cli.demo import problems
 from xrisk.cli.read import Refused, read_table
-from xrisk.cli.screen import figure, plain, progress, report_grid, study_grid
+from xrisk.cli.screen import FRAME, plain, progress, report_grid, study_grid
 from xrisk.cli.table import Prepared, Wish, column_rows, prepare
 from xrisk.estimators import GroupDROClassifier, GroupDRORegressor, TableModel
 from xrisk.persistence import load, save
 from xrisk.report import Study, compare, write_report
 from xrisk.report.study import group_names, judge
+from xrisk.report.words import score
 from xrisk.run import Stop
 
 DIVERGENCES = ("cvar", "chi2", "chi2-b", "kl", "max")
@@ -127,7 +129,7 @@ def _columns(prepared: Prepared) -> list[dict[str, str]]:
 
 def _column_grid(prepared: Prepared, data: str) -> Grid:
     rows = prepared.train.y.size + prepared.validation.y.size
-    grid = Grid(title=Text(f"{plain(data)}: {rows:,} rows; columns as guessed"), title_justify="left")
+    grid = Grid(title=Text(f"{plain(data)}: {rows:,} rows; columns as guessed"), **FRAME)
     for title in ("column", "taken as", ""):
         grid.add_column(title, overflow="fold")
     for name, kind, detail in column_rows(prepared.encoding):
@@ -162,7 +164,7 @@ def _study(prepared: Prepared, data: str, options: dict[str, Any], err: Console,
 def _tell(out: Console, study: Study, options: dict[str, Any]) -> None:
     for note in study.notes:
         out.print(Text(plain(note), style="dim"))
-    out.print(study_grid(study))
+    out.print(study_grid(study, out.width))
     _tell_proof(out, study)
     for what, path in (("Model", options.get("out")), ("Report", options.get("page"))):
         if path:
@@ -212,4 +214,34 @@ def evaluate(model: str, data: str, as_json: bool) -> None:
         out.print(Text(f"Groups without training rows: {', '.join(map(plain, unseen))}.", style="dim"))
     out.print(report_grid(report, f"{plain(data)}, {len(frame):,} rows, by {plain(model)}"))
     worst = report.rows[0]
-    out.print(Text(f"Worst group: {plain(worst.name)}, {figure(worst.score, report.metric)}."))
+    out.print(Text(f"Worst group: {plain(worst.name)}, {score(worst.score, report.metric)}."))
+
+
+@app.command()
+@click.option("--report", "page", type=click.Path(dir_okay=False), default="xrisk-demo.html", show_default=True)
+@click.option("--seed", default=0, show_default=True, help="Of the data, the splits and the fits.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
+@told_in_a_sentence
+def demo(page: str, seed: int, as_json: bool) -> None:
+    """Three problems on built-in data: ERM against xrisk, a table for each, and a page about all of them.
+
+    The first run compiles; the machine code stays on disk.
+    """
+    _refuse_unwritable(page)
+    out, err = Console(), Console(stderr=True)
+    studies = []
+    for model, rows, words in problems(seed):
+        with progress(err, enabled=err.is_terminal and not as_json) as watch:
+            study = compare(model, *rows, **words, watch=watch)
+        studies.append(study)
+        if not as_json:
+            out.print(Text(f"\n{study.title}", style="bold"))
+            out.print(Text(study.description, style="dim"))
+            out.print(study_grid(study, out.width))
+            _tell_proof(out, study)
+    write_report(page, studies, title="What the average hides: three tables")
+    if as_json:
+        told = {"command": "demo", "studies": [study.to_dict() for study in studies], "report": page}
+        click.echo(json.dumps(told, allow_nan=False))
+    else:
+        out.print(Text(f"\nReport: {Path(page).resolve()}"))

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table as Grid
@@ -12,29 +13,16 @@ from rich.text import Text
 
 from xrisk.metrics import GroupReport, GroupRow
 from xrisk.report import Study
+from xrisk.report.words import interval, score
 
 SHOWN = 12  # groups in a table on a terminal; the report has them all
+WIDE = 100  # columns of a terminal that has room for intervals
+FRAME: dict[str, Any] = {"title_justify": "left", "box": SIMPLE_HEAD, "pad_edge": False}
 
 
 def plain(text: str) -> str:
     """Text without control characters, which a terminal would obey."""
     return text if text.isprintable() else repr(text)[1:-1]
-
-
-def figure(value: float | None, metric: str) -> str:
-    """A score for reading: per cent for accuracies, four digits for errors."""
-    if value is None:
-        return "–"
-    return f"{100.0 * value:.1f} %" if metric == "accuracy" else f"{value:.4g}"
-
-
-def interval(row: GroupRow, metric: str) -> str:
-    """The ends of a score's interval."""
-    if row.score_low is None or row.score_high is None:
-        return ""
-    if metric == "accuracy":
-        return f"{100.0 * row.score_low:.0f}–{100.0 * row.score_high:.0f}"
-    return f"{row.score_low:.3g}–{row.score_high:.3g}"
 
 
 class TimeLeft(ProgressColumn):
@@ -66,50 +54,44 @@ def progress(console: Console, enabled: bool) -> Iterator[Any]:
         yield tell
 
 
-def study_grid(study: Study) -> Grid:
-    """Groups in rows, models in columns; worst groups of the plain model first."""
-    metric = study.metric
-    words = "accuracy" if metric == "accuracy" else "root mean squared error"
-    grid = Grid(title=Text(f"{words} on {study.sizes['validation_rows']:,} validation rows"), title_justify="left")
+def study_grid(study: Study, width: int) -> Grid:
+    """Groups in rows, models in columns, worst groups of the plain model first; with intervals where there is room."""
+    is_wide = width >= WIDE
+    grid = Grid(title=Text(f"{study.metric} on {study.sizes['validation_rows']:,} validation rows"), **FRAME)
     grid.add_column("group", overflow="fold")
-    grid.add_column("rows", justify="right")
+    grid.add_column("rows", justify="right", no_wrap=True)
     for arm in study.arms:
-        grid.add_column(Text(arm.name), justify="right")
-        grid.add_column("", justify="right", style="dim")
+        grid.add_column(Text(arm.name), justify="right", no_wrap=True)
+        if is_wide:
+            grid.add_column("", justify="right", style="dim", no_wrap=True)
     rows = study.arms[0].validation.rows
     for row in rows[:SHOWN]:
-        grid.add_row(Text(plain(row.name)), f"{row.n:,}", *_cells(study, row.name))
+        found = [arm.validation[row.name] for arm in study.arms]
+        grid.add_row(Text(plain(row.name)), f"{row.n:,}", *_cells(found, study.metric, is_wide))
     if len(rows) > SHOWN:
         grid.add_row(Text(f"… {len(rows) - SHOWN} more"), "")
     grid.add_section()
-    worst = [cell for arm in study.arms for cell in (figure(arm.worst.score, metric), "")]
-    grid.add_row("worst group", "", *worst, style="bold")
-    overall = [
-        cell
-        for arm in study.arms
-        for cell in (figure(arm.validation.overall.score, metric), interval(arm.validation.overall, metric))
-    ]
-    grid.add_row("all rows", f"{study.sizes['validation_rows']:,}", *overall)
+    worst, whole = [arm.worst for arm in study.arms], [arm.validation.overall for arm in study.arms]
+    grid.add_row("worst group", "", *_cells(worst, study.metric, is_wide), style="bold")
+    grid.add_row("all rows", f"{study.sizes['validation_rows']:,}", *_cells(whole, study.metric, is_wide))
     return grid
 
 
-def _cells(study: Study, name: str) -> list[str]:
-    found = [arm.validation[name] for arm in study.arms]
-    return [cell for row in found for cell in (figure(row.score, study.metric), interval(row, study.metric))]
+def _cells(rows: list[GroupRow], metric: str, is_wide: bool) -> list[str]:
+    pairs = [(score(row.score, metric), interval(row, metric)) for row in rows]
+    return [cell for pair in pairs for cell in (pair if is_wide else pair[:1])]
 
 
 def report_grid(report: GroupReport, title: str) -> Grid:
     """One model's groups, worst first."""
-    grid = Grid(title=Text(title), title_justify="left")
+    grid = Grid(title=Text(title), **FRAME)
     grid.add_column("group", overflow="fold")
     grid.add_column("rows", justify="right")
     grid.add_column(report.metric, justify="right")
     grid.add_column("95 % interval", justify="right", style="dim")
     for row in report.rows:
-        grid.add_row(
-            Text(plain(row.name)), f"{row.n:,}", figure(row.score, report.metric), interval(row, report.metric)
-        )
+        grid.add_row(Text(plain(row.name)), f"{row.n:,}", score(row.score, report.metric), interval(row, report.metric))
     grid.add_section()
     whole = report.overall
-    grid.add_row("all rows", f"{whole.n:,}", figure(whole.score, report.metric), interval(whole, report.metric))
+    grid.add_row("all rows", f"{whole.n:,}", score(whole.score, report.metric), interval(whole, report.metric))
     return grid

@@ -1,0 +1,51 @@
+"""Three short problems on data that is always there."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.datasets import load_diabetes, load_digits
+
+from xrisk.datasets import make_spurious
+from xrisk.estimators import GroupDROClassifier, GroupDRORegressor
+from xrisk.report import Part, parts
+
+Problem = tuple[Any, tuple[Part, Part], dict[str, str]]  # model, training and validation rows, words
+
+
+def problems(seed: int) -> list[Problem]:
+    """A generated table with a short cut, handwritten digits, and the course of diabetes."""
+    return [_shortcut(seed), _digits(seed), _diabetes(seed)]
+
+
+def _shortcut(seed: int) -> Problem:
+    table = make_spurious(20_000, random_state=seed)
+    groups = np.array(table.group_names)[table.groups]
+    words = {"title": "A short cut that misleads", "description": table.description}
+    model = GroupDROClassifier(alpha=0.5, random_state=seed)
+    return model, parts(table.X, table.y, groups, seed=seed), words
+
+
+def _digits(seed: int) -> Problem:
+    images, digit = load_digits(return_X_y=True)
+    y = np.where(digit % 2 == 0, "even", "odd")
+    groups = [f"digit {label}" for label in digit]
+    words = {
+        "title": "Even or odd, by digit",
+        "description": "1,797 handwritten digits of 8 × 8 pixels: is the digit even? Each digit is a group.",
+    }
+    model = GroupDROClassifier(alpha=0.2, l2=1e-2, random_state=seed)
+    return model, parts(images / 16.0, y, groups, validation=0.4, seed=seed), words
+
+
+def _diabetes(seed: int) -> Problem:
+    X, y = load_diabetes(return_X_y=True, scaled=False)
+    sex = [f"sex {code:g}" for code in X[:, 1]]
+    bands = np.array(["age up to 40", "age 41 to 55", "age above 55"])
+    age = bands[np.searchsorted([40.0, 55.0], X[:, 0])]
+    words = {
+        "title": "The course of diabetes, by sex and age",
+        "description": "442 patients, ten measurements each: how far the disease has gone a year later.",
+    }
+    model = GroupDRORegressor(alpha=0.34, l2=1e-2, random_state=seed)
+    scaled = (X - X.mean(axis=0)) / X.std(axis=0)
+    return model, parts(scaled, y, [sex, age], validation=0.4, seed=seed), words
