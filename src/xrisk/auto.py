@@ -15,7 +15,7 @@ from xrisk.persistence import savable
 from xrisk.problem import Problem
 from xrisk.run.budget import Stop
 from xrisk.run.driver import ctrl_c, first_point
-from xrisk.solvers import ALEXR, UniformAverage, exact
+from xrisk.solvers import ALEXR, Optimum, UniformAverage, exact
 from xrisk.solvers.exact import LARGEST
 
 NEWTON_STEPS = 30  # a full-batch solve takes about so many
@@ -185,8 +185,8 @@ class _Search:
         """Whether the gap is small beside the optimum; an optimum of zero, a perfect fit, has no digits to compare."""
         return known.relative <= self.limits.tol or max(known.gap, known.primal) <= NOTHING * self.first
 
-    def learn(self, point: Any, phase: str) -> None:
-        """Certify a point (w, dual and perhaps slopes); keep the better of either bound."""
+    def learn(self, point: Any, phase: str, steps: int = 0) -> None:
+        """Certify a point (w, dual and perhaps slopes); keep the better of either bound; ``steps`` are not yet counted."""
         new = certify(self.problem, point)
         if not np.isfinite(new.primal):
             return
@@ -198,7 +198,7 @@ class _Search:
         if old is not None:
             new = between(min(old.primal, new.primal), max(old.dual, new.dual))
         self.certificate = new
-        seen = AutoPoint(time.perf_counter() - self.started, self.iterations, new.primal, new.dual, phase)
+        seen = AutoPoint(time.perf_counter() - self.started, self.iterations + steps, new.primal, new.dual, phase)
         self.trace.append(seen)
         if self.watch is not None:
             self.watch(seen, self.w)
@@ -209,7 +209,7 @@ class _Search:
         while self.reason() is None and tol > 1e-14:
             known = np.inf if self.certificate is None else self.certificate.relative
             steps = min(NEWTON_MOST, self.limits.max_iter - self.iterations)
-            best = exact(self.problem, tol=tol, max_steps=steps, until=self.stopped)
+            best = exact(self.problem, tol=tol, max_steps=steps, until=self.between_steps)
             self.iterations += best.steps
             self.learn(best, "newton")
             left = np.inf if self.certificate is None else self.certificate.relative
@@ -217,6 +217,12 @@ class _Search:
                 break
             tol *= min(0.01, 0.1 * self.limits.tol / left)
         self.halted = self.reason() is None and self.iterations > before
+
+    def between_steps(self, steps: int, look: Callable[[], Optimum]) -> bool:
+        """Certify after 2, 4, 8, … Newton steps: a certificate costs about as much as a step."""
+        if steps >= 2 and steps & (steps - 1) == 0:
+            self.learn(look(), "newton", steps)
+        return self.stopped() or self.reason() is Stop.REACHED
 
     def stopped(self) -> bool:
         return self.reason() in (Stop.INTERRUPTED, Stop.SECONDS)

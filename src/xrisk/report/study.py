@@ -13,17 +13,12 @@ from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
 import xrisk
-from xrisk.applications import group_dro
-from xrisk.auto import AutoPoint, newton_work
-from xrisk.certificate import certify
-from xrisk.functions import Multinomial
+from xrisk.auto import AutoPoint
 from xrisk.grouping import encode_groups
 from xrisk.metrics import GroupReport, GroupRow, group_report
 from xrisk.run.budget import Stop
-from xrisk.solvers import exact
 
 RESAMPLES = 200  # of a group, for intervals of errors of regression
-REPLAYED = 3e9  # floating-point operations; a smaller fit is run again in parts to show how its bounds came together
 
 
 class Part(NamedTuple):
@@ -62,7 +57,6 @@ class Study(NamedTuple):
     arms: tuple[Arm, ...]  # plain, re-weighted, robust
     sizes: dict[str, Any]  # rows, features, groups, classes
     bounds: tuple[AutoPoint, ...]  # of the robust fit, against time
-    bounds_replayed: bool  # whether they come from a second run in parts
     settings: dict[str, Any]
     notes: tuple[str, ...]
     versions: dict[str, str]
@@ -241,8 +235,6 @@ def compare(
         tried = [_arm(key, name, words, model, strength, train, validation, said) for strength in strengths]
         arms.append(max(tried, key=_worst_is_best))
         done += WORK[key]
-    watch("bounds", done / total)
-    bounds, replayed = _bounds(arms[-1].model, train)
     watch("done", 1.0)
     return Study(
         title=title,
@@ -251,8 +243,7 @@ def compare(
         metric=arms[0].validation.metric,
         arms=tuple(arms),
         sizes=_sizes(model, train, validation),
-        bounds=bounds,
-        bounds_replayed=replayed,
+        bounds=tuple(arms[-1].model.trace_),
         settings={**_parameters(model, strengths), **(settings or {})},
         notes=tuple(dict.fromkeys(said)),
         versions=versions(),
@@ -366,54 +357,3 @@ def versions() -> dict[str, str]:
         "scikit-learn": sklearn.__version__,
         "numba": numba.__version__,
     }
-
-
-def _bounds(model: Any, train: Part) -> tuple[tuple[AutoPoint, ...], bool]:
-    """Bounds against time: the fit's own, or, where Newton's method left but its end, those of runs cut short."""
-    trace = tuple(model.trace_)
-    problem = _problem(model, train)
-    if len(trace) > 3 or newton_work(problem) > REPLAYED or model.solver != "auto":
-        return trace, False
-    tol = 0.5 * model.tol
-    seconds = _step_seconds(problem, tol)
-    points: list[AutoPoint] = []
-    primal, dual, steps = np.inf, -np.inf, 0
-    while steps < len(seconds) - 1:
-        steps = min(max(steps + 1, int(1.3 * steps)), len(seconds) - 1)
-        known = certify(problem, exact(problem, tol=tol, max_steps=steps))
-        primal, dual = min(primal, known.primal), max(dual, known.dual)
-        points.append(AutoPoint(seconds[steps], steps, primal, dual, "newton"))
-    return tuple(points), True
-
-
-def _step_seconds(problem: Any, tol: float) -> list[float]:
-    """Seconds after 0, 1, 2, … Newton steps."""
-    started = time.perf_counter()
-    clock: list[float] = []
-
-    def tick() -> bool:
-        clock.append(time.perf_counter() - started)
-        return False
-
-    exact(problem, tol=tol, until=tick)
-    return [*clock, time.perf_counter() - started]
-
-
-def _problem(model: Any, train: Part) -> Any:
-    y, loss = train.y, model.loss
-    if is_classifier(model):
-        codes = np.unique(y, return_inverse=True)[1]
-        two = model.classes_.size == 2
-        y, loss = (np.where(codes == 1, 1, -1), loss) if two else (codes, Multinomial())
-    return group_dro(
-        train.X,
-        y,
-        encode_groups(train.groups, y.size).labels,
-        divergence=model.divergence,
-        alpha=model.alpha,
-        lam=model.lam,
-        loss=loss,
-        l1=model.l1,
-        l2=model.l2,
-        fit_intercept=model.fit_intercept,
-    )

@@ -1,5 +1,6 @@
 """The ground truth: Newton's method along a path of smoothed problems, for convex problems with linear models."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -82,6 +83,9 @@ class Task(NamedTuple):
     hold: np.ndarray  # (d,) ridge, times the smoothing, on coordinates that nothing else holds
 
 
+Until = Callable[[int, Callable[[], Optimum]], bool]
+
+
 class Ending(NamedTuple):
     """How the run ended."""
 
@@ -104,7 +108,7 @@ class Point(NamedTuple):
 
 
 def exact(
-    problem: Problem, *, tol: float = 1e-9, max_steps: int = 400, until: Callable[[], bool] = lambda: False
+    problem: Problem, *, tol: float = 1e-9, max_steps: int = 400, until: Until = lambda steps, look: False
 ) -> Optimum:
     """Minimise a convex problem of a linear model to ``tol`` relative to its objective.
 
@@ -119,8 +123,8 @@ def exact(
         Accepted suboptimality relative to the objective.
     max_steps : int
         Newton steps after which it gives up.
-    until : function → bool
-        Asked before every Newton step; true ends the search where it is.
+    until : function of (steps, look) → bool
+        Asked before every Newton step; true ends the search where it is. ``look()`` is the Optimum found so far.
 
     Returns
     -------
@@ -260,12 +264,13 @@ def _short(task: Task, point: Point) -> tuple[float, float]:
     return value + float(penalty_value(task.problem.penalty, point.w)), short
 
 
-def _follow(task: Task, point: Point, tol: float, max_steps: int, until: Callable[[], bool]) -> Optimum:
+def _follow(task: Task, point: Point, tol: float, max_steps: int, until: Until) -> Optimum:
     """Newton steps towards the path; near it, steps along it to less smoothing."""
     gap, since, stay = np.inf, 0, np.zeros_like(point.w)
     for steps in range(max_steps):
-        if until():
-            return _optimum(task, point, stay, Ending(steps, gap, "ended as asked"))
+        look = functools.partial(_optimum, task, point, stay, Ending(steps, gap, "ended as asked"))
+        if until(steps, look):
+            return look()
         value, short = _short(task, point)
         if not value > -(1e7 if task.hold.any() else 1e12) * task.size:
             return _optimum(task, point, stay, Ending(steps, np.inf, FALLING))
