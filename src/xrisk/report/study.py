@@ -256,7 +256,7 @@ ARMS = {
     "reweighted": ("Re-weighted", "the mean over the groups of their mean losses"),
     "robust": ("Robust", "the loss of the worst groups"),
 }
-WORK = {"erm": 1.0, "reweighted": 1.0, "robust": 2.5, "bounds": 2.0}  # rough shares of the time
+WORK = {"erm": 1.0, "reweighted": 1.0, "robust": 2.5}  # rough shares of the time
 
 
 def _worst_is_best(arm: Arm) -> float:
