@@ -77,6 +77,19 @@ def run(setting, seed):
     return xrisk.minimize(setting.problem, setting.solver, budget=budget, rng=seed)
 
 
+@pytest.mark.parametrize("theorem", CONVEX, ids=lambda t: t.__name__)
+def test_convex_theorems_ask_for_the_quadratic_map(theorem):
+    with pytest.raises(ValueError, match=r"mirror must be Quadratic\(\) for this theorem, got Conjugate"):
+        theorem(hard_smooth(8).problem, 0.1, constants=smooth_constants(), mirror=xrisk.solvers.Conjugate())
+
+
+def test_theorem_18_asks_theorem_3_for_the_target_of_its_proof():
+    c, problem, eps = smooth_constants()._replace(mu=0.0), hard_smooth(8).problem, 0.1
+    setting = theory.theorem_18(problem, eps, constants=c, blocks=2)
+    inner = theory.theorem_3(problem, eps**2, constants=c._replace(mu=eps), blocks=2)
+    assert setting.solver.theta == inner.solver.theta
+
+
 def test_theorem_18_runs_on_the_regularised_problem():
     instance = hard_smooth(4, eps=0.01)
     setting = theory.theorem_18(instance.problem, 0.05, constants=smooth_constants(4)._replace(mu=0.0), blocks=2)

@@ -77,7 +77,7 @@ def _(g, i, rng, batch):
 @batch_value.of(Shifted)
 def _(g, i, x, batch, out):
     batch_value(g.inner, i, x[:-1], batch, out)
-    for j in range(out.size):  # a loop: array expressions take seconds to compile
+    for j in range(out.size):
         out[j] -= x[-1]
 
 

@@ -174,18 +174,23 @@ def theorem_3(problem: Problem, eps: float, **options: Any) -> Setting:
 
 
 def theorem_18(problem: Problem, eps: float, **options: Any) -> Setting:
-    """ALEXR, theorem 18: convex r, f smooth; theorem 3 on F + (ε/2)‖x‖², E[F − F*] ≤ ε for the weighted average.
+    """ALEXR, theorem 18: convex r, f smooth; F − F* of order ε for the weighted average.
 
-    The problem of the setting is the regularised one in its coupled form: a threshold stands last in its w.
+    Theorem 3 on F + (ε/2)‖x‖² with the target ε²/(C_g² L_f), which its proof asks for; regularising adds at most
+    (ε/2)‖x*‖². The problem of the setting is the regularised one in its coupled form: a threshold stands last in w.
     """
+    if not 0.0 < eps < np.inf:
+        raise ValueError(f"eps must be positive, got {eps}")
     work = coupled(problem)
-    size = inner_size(work.inner)
-    regular = Problem(work.inner, work.outer, Proximal(work.penalty, float(eps), np.zeros(size)))
-    if "constants" in options:
-        options["constants"] = options["constants"]._replace(mu=options["constants"].mu + eps)
-    elif "distance" not in options:
-        options["distance"] = _distance(problem, work, options.get("w0", np.zeros(inner_size(problem.inner))))
-    setting = theorem_3(regular, eps, **options)
+    regular = Problem(work.inner, work.outer, Proximal(work.penalty, float(eps), np.zeros(inner_size(work.inner))))
+    names = {"blocks", "batch", "mirror"}
+    rest = {name: value for name, value in options.items() if name not in names}
+    c = rest.pop("constants", None) or estimate_constants(problem, **rest)
+    c = c._replace(mu=c.mu + eps)
+    target = eps**2 / (c.lipschitz_g**2 * c.smoothness_f)
+    chosen = {name: value for name, value in options.items() if name in names}
+    # f with a kink has L_f = inf and no target; theorem 3 then says what it needs
+    setting = theorem_3(regular, target or eps, constants=c, **chosen)
     return setting._replace(solver=setting.solver._replace(average=GeometricAverage(setting.solver.theta)))
 
 
@@ -203,24 +208,26 @@ def theorem_20(problem: Problem, eps: float, **options: Any) -> Setting:
 
 
 def theorem_6(problem: Problem, eps: float, **options: Any) -> Setting:
-    """ALEXR, theorem 6: convex r, θ = 1, smooth ψ; E[F − F*] ≤ ε for the mean of x_1, …, x_T."""
+    """ALEXR, theorem 6: convex r, θ = 1, ψ quadratic; E[F − F*] ≤ ε for the mean of x_1, …, x_T."""
     c, solver = _settle(problem, eps, options, strongly=False)
-    S, B, mu_psi = solver.blocks, solver.batch, _mu_psi(solver, c)
+    _quadratic_only(solver)
+    S, B = solver.blocks, solver.batch
     cost = [math.sqrt(c.n / S) * c.lipschitz_g, c.spread / (S * eps), c.lipschitz_f**2 * c.noise_gradient / (B * eps)]
     smooth_g = math.isfinite(c.smoothness_g)
     cost.append(
         c.smoothness_g * c.lipschitz_f if smooth_g else (c.lipschitz_f * c.lipschitz_g) ** 2 / eps,
     )
-    tau = max(math.sqrt(S / c.n) * c.lipschitz_g / mu_psi, c.noise_value / (mu_psi * B * eps))
+    tau = max(math.sqrt(S / c.n) * c.lipschitz_g, c.noise_value / (B * eps))
     return _convex(problem, solver, c, eps, 1.0 / max(cost), tau, 1.0)
 
 
 def theorem_22(problem: Problem, eps: float, **options: Any) -> Setting:
-    """ALEXR, theorem 22 (corrected): convex r, θ = 0, smooth ψ."""
+    """ALEXR, theorem 22 (corrected): convex r, θ = 0, ψ quadratic."""
     c, solver = _settle(problem, eps, options, strongly=False)
+    _quadratic_only(solver)
     S, B = solver.blocks, solver.batch
     cost = (c.lipschitz_f * c.lipschitz_g) ** 2 + c.spread / S + c.lipschitz_f**2 * c.noise_gradient / B
-    tau = max(c.noise_value / (_mu_psi(solver, c) * B * eps), np.finfo(float).tiny)
+    tau = max(c.noise_value / (B * eps), np.finfo(float).tiny)
     return _convex(problem, solver, c, eps, eps / cost, tau, 0.0)
 
 
@@ -280,9 +287,9 @@ def _theorem_3_bounds(c: Constants, S: int, B: int, eps: float) -> float:
 def _convex(
     problem: Problem, solver: ALEXR, c: Constants, eps: float, step: float, tau: float, theta: float
 ) -> Setting:
-    """Iterations of theorems 6 and 22: the distance and the dual term, κ_ψ = 1 + L_ψ²/(S μ_ψ²) with L_ψ = 1."""
-    kappa = 1.0 + 1.0 / (solver.blocks * _mu_psi(solver, c) ** 2)  # type: ignore[operator]
-    iterations = c.distance**2 / (step * eps) + kappa * tau * c.omega / (solver.blocks * eps)  # type: ignore[operator]
+    """Iterations of theorems 6 and 22: the distance and the dual term, κ_ψ = 1 + L_ψ²/(S μ_ψ²) with L_ψ = μ_ψ = 1."""
+    S = solver.blocks or 1
+    iterations = c.distance**2 / (step * eps) + (1.0 + 1.0 / S) * tau * c.omega / (S * eps)
     return _setting(problem, solver, step, tau, theta, iterations, UniformAverage())
 
 
@@ -328,10 +335,6 @@ def _sigma2(c: Constants, S: int, B: int) -> float:
 
 def _rho(solver: ALEXR, c: Constants) -> float:
     return 1.0 if isinstance(solver.mirror, Conjugate) else 1.0 / c.smoothness_f
-
-
-def _mu_psi(solver: ALEXR, c: Constants) -> float:
-    return 1.0 / c.smoothness_f if isinstance(solver.mirror, Conjugate) else 1.0
 
 
 def _quadratic_only(solver: ALEXR) -> None:
