@@ -9,7 +9,7 @@ from xrisk.datasets import make_spurious
 from xrisk.estimators import GroupDROClassifier, GroupDRORegressor
 from xrisk.report import Part, parts
 
-Problem = tuple[Any, tuple[Part, Part], dict[str, str]]  # model, training and validation rows, words
+Problem = tuple[Any, tuple[Part, Part], dict[str, Any]]  # model, training and validation rows, words
 
 
 def problems(seed: int) -> list[Problem]:
@@ -20,7 +20,7 @@ def problems(seed: int) -> list[Problem]:
 def _shortcut(seed: int) -> Problem:
     table = make_spurious(20_000, random_state=seed)
     groups = np.array(table.group_names)[table.groups]
-    words = {"title": "A short cut that misleads", "description": table.description}
+    words: dict[str, Any] = {"title": "A short cut that misleads", "description": table.description}
     model = GroupDROClassifier(alpha=0.5, random_state=seed)
     return model, parts(table.X, table.y, groups, seed=seed), words
 
@@ -29,7 +29,7 @@ def _digits(seed: int) -> Problem:
     images, digit = load_digits(return_X_y=True)
     y = np.where(digit % 2 == 0, "even", "odd")
     groups = [f"digit {label}" for label in digit]
-    words = {
+    words: dict[str, Any] = {
         "title": "Even or odd, by digit",
         "description": "1,797 handwritten digits of 8 × 8 pixels: is the digit even? Each digit is a group.",
     }
@@ -42,7 +42,7 @@ def _diabetes(seed: int) -> Problem:
     sex = [f"sex {code:g}" for code in X[:, 1]]
     bands = np.array(["age up to 40", "age 41 to 55", "age above 55"])
     age = bands[np.searchsorted([40.0, 55.0], X[:, 0])]
-    words = {
+    words: dict[str, Any] = {
         "title": "The course of diabetes, by sex and age",
         "description": "442 patients, ten measurements each: how far the disease has gone a year later.",
     }

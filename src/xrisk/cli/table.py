@@ -15,8 +15,9 @@ from xrisk.estimators.table import (
     learn_groups,
     require,
 )
+from xrisk.grouping import encode_groups
 from xrisk.report import Part
-from xrisk.report.study import group_names, split
+from xrisk.report.study import split
 
 LEAST_ROWS = 10
 MOST_CLASSES = 100
@@ -60,7 +61,10 @@ def prepare(read: Read, wish: Wish, path: str) -> Prepared:
         notes.append("No --groups were given: the classes are the groups.")
     groups = learn_groups(frame, wish.groups or (wish.target,), target=wish.target, bands=wish.bands)
     notes += [f"Numbers in {each.name!r} are cut into {len(each.edges) + 1} bands." for each in groups if each.edges]
-    names = group_names([each.labels(frame[each.name]) for each in groups], len(frame))
+    grouping = encode_groups([each.labels(frame[each.name]) for each in groups], len(frame))
+    if grouping.missing:
+        notes.append(f"{grouping.missing:,} rows have no group in at least one column: there it is called 'missing'.")
+    names = np.array(grouping.names, dtype=str)[grouping.labels]
     rows, held_out = split(names, y, validation=wish.validation, seed=wish.seed)
     encoding = learn_encoding(
         frame.iloc[rows],

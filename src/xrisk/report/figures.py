@@ -1,4 +1,4 @@
-"""Where the marks of the figures stand: across in per cent of the width, so that a page may be narrow; down in pixels."""
+"""Where the marks of the figures stand: across in per cent, so that a page may be narrow; down in pixels."""
 
 import math
 from typing import Any, NamedTuple

@@ -31,7 +31,7 @@ def score(value: float | None, metric: str) -> str:
     """A score: per cent for accuracies, four digits for errors."""
     if value is None:
         return "–"
-    return percent(value) if metric == "accuracy" else f"{value:.4g}"
+    return percent(value) if metric == "accuracy" else f"{value:#.4g}"
 
 
 def interval(row: Any, metric: str) -> str:
@@ -40,7 +40,7 @@ def interval(row: Any, metric: str) -> str:
         return ""
     if metric == "accuracy":
         return f"{100.0 * row.score_low:.0f}–{100.0 * row.score_high:.0f}"
-    return f"{row.score_low:.3g}–{row.score_high:.3g}"
+    return f"{row.score_low:#.3g}–{row.score_high:#.3g}"
 
 
 def asked(study: Study) -> str:
@@ -52,8 +52,8 @@ def asked(study: Study) -> str:
         many = f"{100.0 * model.alpha:g}{THIN}%"
         return f"A linear model whose mean loss over the worst {many} of {groups} groups is as small as can be."
     return (
-        f"A linear model whose loss is as small as can be under the worst mixture of {groups} groups; mixtures far from "
-        f"equal weights count less ({model.divergence}, λ{THIN}={THIN}{model.lam:g})."
+        f"A linear model whose loss is as small as can be under the worst mixture of {groups} groups; mixtures far "
+        f"from equal weights count less ({model.divergence}, λ{THIN}={THIN}{model.lam:g})."
     )
 
 
@@ -127,8 +127,8 @@ def proof(study: Study) -> Proof:
         )
     text = (
         f"No linear model with this loss and penalty has a training objective below {known.dual:.6g}; this one has "
-        f"{known.primal:.6g}. At most {percent(known.relative, 3)} is left to gain, so no other optimiser, step size or "
-        "longer run would change it by more. This is a statement about the training rows; how the model does on "
+        f"{known.primal:.6g}. At most {percent(known.relative, 3)} is left to gain, so no other optimiser, step size "
+        "or longer run would change it by more. This is a statement about the training rows; how the model does on "
         "others is what the validation rows are for."
     )
     if certified:

@@ -1,0 +1,387 @@
+"""The command line: tables in, models and pages out, and a sentence for every bad file."""
+
+import gzip
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import xrisk
+
+click = pytest.importorskip("click")
+pytest.importorskip("rich")
+pd = pytest.importorskip("pandas")
+
+from click.testing import CliRunner  # noqa: E402
+
+from xrisk.cli import main  # noqa: E402
+from xrisk.cli.app import app  # noqa: E402
+from xrisk.estimators.table import TableModel, column, guess_task, learn_encoding, learn_groups  # noqa: E402
+
+
+def people(n=300, seed=0):
+    rng = np.random.default_rng(seed)
+    race = rng.choice(["Black", "White"], n, p=[0.3, 0.7])
+    age = rng.integers(18, 80, n).astype(float)
+    job = rng.choice(["clerk", "cook", "pilot"], n)
+    score = (age - 45.0) / 15.0 * np.where(race == "Black", -0.5, 1.0) + (job == "pilot") + 0.5 * rng.normal(size=n)
+    age[rng.random(n) < 0.05] = np.nan
+    return pd.DataFrame(
+        {
+            "race": race,
+            "sex": rng.choice(["f", "m"], n),
+            "age": age,
+            "job": job,
+            "y": np.where(score > 0.2, "yes", "no"),
+        }
+    )
+
+
+@pytest.fixture
+def table(tmp_path):
+    people().to_csv(tmp_path / "people.csv", index=False)
+    return tmp_path / "people.csv"
+
+
+def run(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def fit_json(path, *words, target="y"):
+    done = run("fit", path, "--target", target, "--json", *words)
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def write(tmp_path, text, name="data.csv"):
+    (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    return tmp_path / name
+
+
+def lines(n=40, header="a,g,y", separator=","):
+    rng = np.random.default_rng(0)
+    rows = [f"{rng.normal():.3f},{'uv'[k % 2]},{int(rng.random() < 0.5)}" for k in range(n)]
+    return "\n".join([header, *rows]).replace(",", separator) + "\n"
+
+
+def test_fit_writes_a_model_and_a_page(table, tmp_path):
+    model, page = tmp_path / "m.xrisk", tmp_path / "r.html"
+    done = run(
+        "fit", table, "--target", "y", "--groups", "race,sex", "--alpha", "0.3", "--out", model, "--report", page
+    )
+    assert done.exit_code == 0, done.output
+    assert "target, classification" in done.stdout
+    assert "Missing values in 'age'" in done.stdout
+    assert "standardised" in done.stdout
+    assert "certified" in done.stdout
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert isinstance(xrisk.load(model), TableModel)
+
+
+def test_evaluate_applies_the_encoding_that_fit_has_stored(table, tmp_path):
+    model, others = tmp_path / "m.xrisk", tmp_path / "others.csv"
+    fit_json(table, "--groups", "race,sex", "--out", model)
+    frame = people(120, seed=1)[["y", "job", "age", "sex", "race"]]
+    frame.loc[0, "job"] = "never seen"
+    frame.to_csv(others, index=False)
+    done = run("evaluate", model, others, "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    guess = xrisk.load(model).predict(pd.read_csv(others))
+    assert found["overall"]["score"] == pytest.approx((guess == frame["y"]).mean())
+    assert found["rows"] == 120
+    assert run("evaluate", model, others).exit_code == 0
+
+
+def test_json_tells_what_the_page_tells(table, tmp_path):
+    page = tmp_path / "r.html"
+    told = fit_json(table, "--groups", "race", "--report", page)
+    assert [model["key"] for model in told["models"]] == ["erm", "reweighted", "robust"]
+    assert told["certified"]
+    assert told["certificate"]["relative"] <= 1e-3
+    text = page.read_text(encoding="utf-8")
+    assert f'"primal": {told["certificate"]["primal"]}' in text
+
+
+def test_the_same_seed_gives_the_same_numbers(table):
+    first, again = (fit_json(table, "--groups", "race", "--seed", 3)["models"] for _ in range(2))
+    for model in (*first, *again):
+        model.pop("seconds")
+    assert first == again
+
+
+def test_groups_are_no_features_unless_asked(table):
+    kinds = {entry["name"]: entry["kind"] for entry in fit_json(table, "--groups", "race,sex")["columns"]}
+    assert kinds["race"] == kinds["sex"] == "group"
+    told = fit_json(table, "--groups", "race,sex", "--groups-as-features")
+    assert [entry["kind"] for entry in told["columns"] if entry["name"] == "race"] == ["group", "category"]
+
+
+def test_a_target_of_many_numbers_is_a_regression_and_groups_of_many_numbers_are_bands(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=200), "age": rng.integers(18, 90, 200)})
+    frame["y"] = 2.0 * frame["x"] + rng.normal(size=200)
+    frame.to_csv(tmp_path / "n.csv", index=False)
+    told = fit_json(tmp_path / "n.csv", "--groups", "age", "--bands", 3, "--out", tmp_path / "m.xrisk")
+    assert told["task"] == "regression"
+    assert told["metric"] == "root mean squared error"
+    assert told["data"]["groups"] == 3
+    assert run("evaluate", tmp_path / "m.xrisk", tmp_path / "n.csv").exit_code == 0
+
+
+def test_without_groups_the_classes_are_the_groups(table):
+    told = fit_json(table)
+    assert {group["name"] for group in told["groups"]} == {"y=no", "y=yes"}
+
+
+def test_of_several_strengths_the_best_is_chosen(table):
+    told = fit_json(table, "--groups", "race", "--l2", "1e-3,100")
+    assert {model["l2"] for model in told["models"]} <= {1e-3, 100.0}
+    assert told["settings"]["l2"] == [1e-3, 100.0]
+
+
+def test_a_limit_that_ran_out_is_exit_code_three(table):
+    done = run("fit", table, "--target", "y", "--groups", "race", "--tol", "1e-15")
+    assert done.exit_code == 3
+    assert "not certified" in done.stdout
+
+
+def test_text_from_files_cannot_command_the_terminal(tmp_path):
+    path = write(tmp_path, lines().replace("u,", "\x1b[31mred[/bold],"))
+    done = run("fit", path, "--target", "y", "--groups", "g")
+    assert done.exit_code == 0, done.output
+    assert "\x1b[31m" not in done.stdout
+    assert "red[/bold]" in done.stdout
+
+
+GOOD = {
+    "byte order mark": ("\ufeff" + lines(), ""),
+    "semicolons": (lines(separator=";"), "semicolon"),
+    "tabs": (lines(separator="\t"), "tab"),
+    "quotes": (lines(header='"a","g","y"').replace("u,", '"u, ""u""",'), ""),
+    "line ends of Windows": (lines().replace("\n", "\r\n"), ""),
+    "blank lines": (lines().replace("\n", "\n\n"), ""),
+    "blanks after commas": (lines(separator=", "), ""),
+    "unicode header": (lines(header="größe,g,y"), "größe"),
+    "no name": (lines(header=",g,y"), "has no name"),
+    "missing targets": (lines().replace("v,1", "v,"), "rows without a target are left out"),
+    "missing groups": (lines().replace(",v,", ",,"), "20 rows have no group"),
+    "infinite numbers": (lines() + "inf,u,1\n" * 4, "Missing values"),
+    "huge numbers": (lines() + "1e300,u,1\n", ""),
+    "tiny group": (lines() + "0.1,w,1\n", "fewer than 10 rows"),
+}
+
+
+@pytest.mark.parametrize(("text", "said"), GOOD.values(), ids=GOOD)
+def test_odd_files_are_read(tmp_path, text, said):
+    done = run("fit", write(tmp_path, text), "--target", "y", "--groups", "g")
+    assert done.exit_code == 0, done.output
+    assert said in " ".join(done.stdout.split())
+
+
+def test_useless_columns_are_left_out_and_said(tmp_path):
+    rows = lines().splitlines()
+    wide = [rows[0] + ",none,same,id,text"] + [f"{row},,7,{k},t{k}" for k, row in enumerate(rows[1:])]
+    told = fit_json(write(tmp_path, "\n".join(wide)), "--groups", "g")
+    why = {entry["name"]: entry["detail"] for entry in told["columns"] if entry["kind"] == "left out"}
+    assert why == {
+        "none": "it has no values",
+        "same": "it is the same on every row",
+        "id": "it numbers the rows",
+        "text": "its text differs on most rows",
+    }
+
+
+def test_a_gzipped_file_is_read(tmp_path):
+    assert fit_json(write(tmp_path, gzip.compress(lines().encode()), "data.csv.gz"), "--groups", "g")
+
+
+def test_parquet_is_read_where_pyarrow_is(tmp_path):
+    pytest.importorskip("pyarrow")
+    people().to_parquet(tmp_path / "people.parquet")
+    assert fit_json(tmp_path / "people.parquet", "--groups", "race")["data"]["rows"] == 300
+
+
+BAD = {
+    "empty": ("", "is empty"),
+    "blank": (" \n \n", "is empty"),
+    "header only": ("a,g,y\n", "has a header but no rows"),
+    "one row": ("a,g,y\n1,u,1\n", "has 1 row with a target"),
+    "not UTF-8": (lines().encode() + b"\xff\xfe,u,1\n", "is not UTF-8 text: byte 0xff in line 42"),
+    "zero bytes": ("a\0,g,y\n1,u,1\n", "zero bytes"),
+    "row too long": (lines() + "1,u,1,9\n", "line 42 has 4 fields, the header has 3"),
+    "row too short": (lines() + "1,u\n", "line 42 has 2 fields, the header has 3"),
+    "open quote": (lines() + '1,"u,1\n', "cannot be read as CSV"),
+    "name twice": (lines(header="g,g,y"), "2 columns named 'g'"),
+    "no target": (lines(header="a,g,z"), "there is no column 'y'"),
+    "no group": (lines(header="a,h,y"), "there is no column 'g'"),
+    "one class": ("a,g,y\n" + "1,u,1\n2,v,1\n" * 10, "holds one class only, '1'"),
+    "no targets": ("a,g,y\n" + "1,u,\n2,v,\n" * 10, "the target 'y' has no values"),
+    "one column": ("y\n" + "0\n1\n" * 10, "there is no column 'g'"),
+    "no features": ("g,y\n" + "u,0\nv,1\n" * 10, "no column left to predict from"),
+    "too many classes": ("a,g,y\n" + "".join(f"{k % 7},u,t{k}\n" for k in range(150)), "holds 150 classes"),
+}
+
+
+@pytest.mark.parametrize(("text", "said"), BAD.values(), ids=BAD)
+def test_a_bad_file_gets_one_sentence_and_exit_code_two(tmp_path, text, said):
+    done = run("fit", write(tmp_path, text), "--target", "y", "--groups", "g")
+    assert done.exit_code == 2
+    assert done.stdout == ""
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--alpha", "0"), "alpha must"),
+        (("--l2", "-1"), "l2 must"),
+        (("--validation", "1"), "validation must be between 0 and 1"),
+        (("--loss", "squared"), "loss must be one of"),
+        (("--task", "regression"), "must hold numbers for regression"),
+        (("--drop", "nobody"), "there is no column 'nobody'"),
+        (("--bands", "1"), "--bands must be at least 2"),
+        (("--out", "no/such/folder/m.xrisk"), "its folder does not exist"),
+        (("--tol", "0"), "tol must be positive"),
+    ],
+)
+def test_a_bad_option_gets_one_sentence_and_exit_code_two(table, words, said):
+    done = run("fit", table, "--target", "y", "--groups", "race", *words)
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_regression_needs_groups(tmp_path):
+    path = write(tmp_path, "a,y\n" + "".join(f"{k % 7},{k / 3}\n" for k in range(60)))
+    done = run("fit", path, "--target", "y")
+    assert done.exit_code == 2
+    assert "--groups is needed" in done.stderr
+
+
+def test_files_that_do_not_exist_are_named(tmp_path, table):
+    assert "nobody.csv does not exist" in run("fit", tmp_path / "nobody.csv", "--target", "y").stderr
+    assert "is not a file" in run("fit", tmp_path, "--target", "y").stderr
+    assert "m.xrisk does not exist" in run("evaluate", tmp_path / "m.xrisk", table).stderr
+
+
+def test_what_is_no_model_is_refused_in_a_sentence(tmp_path, table):
+    done = run("evaluate", write(tmp_path, "no model", "m.xrisk"), table)
+    assert done.exit_code == 2
+    assert "cannot be loaded" in done.stderr
+    xrisk.save(xrisk.GroupDROClassifier(), tmp_path / "bare.xrisk")
+    done = run("evaluate", tmp_path / "bare.xrisk", table)
+    assert done.exit_code == 2
+    assert "holds a GroupDROClassifier" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda frame: frame.drop(columns="age"), "there is no column 'age'"),
+        (lambda frame: frame.drop(columns="race"), "there is no column 'race'"),
+        (lambda frame: frame.assign(age="old"), "column 'age' must hold numbers, it holds 'old'"),
+        (lambda frame: frame.assign(y=None), "has no values"),
+    ],
+)
+def test_evaluate_refuses_a_table_of_other_columns(table, tmp_path, change, said):
+    fit_json(table, "--groups", "race", "--out", tmp_path / "m.xrisk")
+    change(people()).to_csv(tmp_path / "other.csv", index=False)
+    done = run("evaluate", tmp_path / "m.xrisk", tmp_path / "other.csv")
+    assert done.exit_code == 2
+    assert said in done.stderr
+
+
+def test_groups_never_seen_are_said(table, tmp_path):
+    fit_json(table, "--groups", "race", "--out", tmp_path / "m.xrisk")
+    people().assign(race="Other").to_csv(tmp_path / "other.csv", index=False)
+    found = json.loads(run("evaluate", tmp_path / "m.xrisk", tmp_path / "other.csv", "--json").stdout)
+    assert found["groups_not_trained_on"] == ["Other"]
+
+
+def test_columns_are_numbers_or_text():
+    assert column([1, 2.5]).is_number
+    assert not column([True, False]).is_number
+    assert column(pd.array([1, None], dtype="Int64")).values.tolist()[0] == 1.0
+    assert column(["a", None, np.nan]).missing.tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("values", "task"),
+    [
+        ([0, 1, 1], "classification"),
+        (["a", "b"], "classification"),
+        ([0.5, 1.5], "regression"),
+        (list(range(50)), "regression"),
+        ([True, False], "classification"),
+    ],
+)
+def test_the_task_is_guessed(values, task):
+    assert guess_task(values) == task
+
+
+def test_an_encoding_is_learnt_from_training_rows_only():
+    train = {"x": [0.0, 2.0, 4.0], "c": ["a", "b", "a"], "y": [0, 1, 0]}
+    encoding = learn_encoding(train, target="y")
+    np.testing.assert_allclose(encoding.encode({"x": [2.0, None], "c": ["b", "z"]})[0], [0.0, 0.0, 1.0])
+    assert encoding.encode({"x": [None], "c": [None]}).tolist() == [[0.0, 0.0, 0.0]]
+
+
+def test_bands_hold_about_as_many_rows_each():
+    values = np.arange(100.0)
+    (group,) = learn_groups({"age": values}, ["age"], target="y", bands=4)
+    _, counts = np.unique(group.labels(values), return_counts=True)
+    assert counts.tolist() == [25, 25, 25, 25]
+    assert group.labels([None]).tolist() == [None]
+
+
+def python(*words, **options):
+    return subprocess.run([sys.executable, *map(str, words)], capture_output=True, text=True, check=False, **options)
+
+
+def test_without_its_packages_the_command_says_what_to_install(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "click", None)
+    with pytest.raises(SystemExit) as done:
+        main()
+    assert done.value.code == 2
+    assert capsys.readouterr().err == "The command line needs click: pip install 'xrisk[cli]'\n"
+
+
+@pytest.mark.slow
+def test_xrisk_can_be_imported_without_the_packages_of_the_command_line():
+    code = "import sys; sys.modules.update(dict.fromkeys(('click', 'rich', 'jinja2', 'pandas'))); import xrisk.report"
+    assert python("-c", code).returncode == 0
+
+
+@pytest.mark.slow
+def test_fit_and_evaluate_as_processes(table, tmp_path):
+    model = tmp_path / "m.xrisk"
+    done = python(
+        "-W", "error", "-m", "xrisk.cli", "fit", table, "--target", "y", "--groups", "race,sex", "--out", model
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    done = python("-W", "error", "-m", "xrisk.cli", "evaluate", model, table, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["rows"] == 300
+
+
+@pytest.mark.slow
+def test_a_bad_file_as_a_process(tmp_path):
+    done = python("-m", "xrisk.cli", "fit", write(tmp_path, ""), "--target", "y")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_the_demo_needs_no_files(tmp_path):
+    done = python("-W", "error", "-m", "xrisk.cli", "demo", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert len(told["studies"]) == 3
+    assert all(study["certified"] for study in told["studies"])
+    assert (tmp_path / "xrisk-demo.html").stat().st_size > 10_000

@@ -1,0 +1,281 @@
+"""Three models compared alike, and the page about them."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+
+import xrisk
+from xrisk.datasets import make_groups, make_spurious
+from xrisk.report import compare, parts, render, write_report
+from xrisk.report.figures import ticks
+from xrisk.report.page import _environment
+from xrisk.report.study import group_names, split
+
+pytest.importorskip("jinja2")
+
+NASTY = "<script>alert('&')</script>"
+
+
+@pytest.fixture(scope="module")
+def rows():
+    table = make_spurious(600, random_state=0)
+    names = np.array([NASTY, 'a "quoted" one', "plain", "]]> --> </script>"])[table.groups]
+    return parts(table.X, table.y, names)
+
+
+@pytest.fixture(scope="module")
+def study(rows):
+    model = xrisk.GroupDROClassifier(alpha=0.5, l2=1e-2, random_state=0)
+    return compare(model, *rows, title=f"About {NASTY}", notes=(f"Note {NASTY}",))
+
+
+@pytest.fixture(scope="module")
+def page(study):
+    return render(study)
+
+
+@pytest.fixture(scope="module")
+def regression():
+    rng = np.random.default_rng(0)
+    X, group = rng.standard_normal((300, 3)), np.arange(300) % 3
+    y = X[:, 0] * (1.0 + group) + rng.standard_normal(300)
+    return compare(xrisk.GroupDRORegressor(alpha=1.0 / 3.0, l2=1e-2, random_state=0), *parts(X, y, group))
+
+
+def data_of(page):
+    found = re.search(r'<script type="application/json" id="xrisk-data">(.*?)</script>', page, re.DOTALL)
+    return json.loads(found.group(1))
+
+
+class Tags(HTMLParser):
+    """The tags of a page, and whether each is closed in its turn."""
+
+    VOID = frozenset({"meta", "link"})
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.seen = [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.seen.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def tags(page):
+    parser = Tags()
+    parser.feed(page)
+    assert parser.open == []
+    return parser.seen
+
+
+def test_rows_are_split_by_group_and_class_and_none_is_lost():
+    table = make_groups(6, n=600, random_state=0)
+    names = group_names(table.groups, 600)
+    train, held_out = split(names, table.y, validation=0.25, seed=0)
+    assert np.array_equal(np.sort(np.concatenate([train, held_out])), np.arange(600))
+    sizes, held = np.bincount(table.groups), np.bincount(table.groups[held_out], minlength=6)
+    assert (np.abs(held - 0.25 * sizes) <= 2).all()
+
+
+def test_the_same_seed_splits_alike():
+    names, y = np.repeat(["a", "b"], 50), np.tile([0, 1], 50)
+    first, again, other = (split(names, y, validation=0.5, seed=seed)[1] for seed in (0, 0, 1))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_a_group_of_one_row_is_learnt_from():
+    names, y = np.array(["alone"] + ["b"] * 20), np.tile([0, 1], 11)[:21]
+    assert 0 in split(names, y, validation=0.5, seed=0)[0]
+
+
+@pytest.mark.parametrize("validation", [0.0, 1.0, -0.5, np.nan])
+def test_a_split_that_is_none_is_refused(validation):
+    with pytest.raises(ValueError, match="validation must be between 0 and 1"):
+        split(np.array(["a", "b"]), np.array([0, 1]), validation=validation)
+
+
+def test_groups_that_overlap_are_refused():
+    with pytest.raises(ValueError, match="must not overlap"):
+        group_names(np.array([[True, True], [False, True]]), 2)
+
+
+def test_the_plain_model_is_logistic_regression(study, rows):
+    train, _ = rows
+    known = LogisticRegression(C=1.0 / (1e-2 * train.y.size), tol=1e-8).fit(train.X, train.y)
+    np.testing.assert_allclose(study.arms[0].model.coef_, known.coef_, atol=0.02)
+
+
+def test_the_reweighted_model_is_logistic_regression_with_the_groups_weighted_alike(study, rows):
+    train, _ = rows
+    _, codes, counts = np.unique(train.groups, return_inverse=True, return_counts=True)
+    weight = 1.0 / counts[codes]
+    known = LogisticRegression(C=1.0 / (1e-2 * weight.sum()), tol=1e-8).fit(train.X, train.y, sample_weight=weight)
+    np.testing.assert_allclose(study.arms[1].model.coef_, known.coef_, atol=0.05)
+
+
+def test_the_worst_group_fares_better_under_the_robust_model(study):
+    assert study.robust.worst.score > study.arms[0].worst.score + 0.1
+
+
+def test_the_bounds_enclose_the_certified_optimum(study):
+    proof = study.robust.model.certificate_
+    assert all(point.dual <= proof.primal and point.primal >= proof.dual for point in study.bounds)
+    assert np.all(np.diff([point.seconds for point in study.bounds]) >= 0)
+
+
+def test_of_several_strengths_each_model_gets_the_best_on_its_worst_group():
+    table = make_spurious(600, random_state=0)
+    rows = parts(table.X, table.y, table.groups)
+    model = xrisk.GroupDROClassifier(alpha=0.5, random_state=0)
+    chosen = compare(model, *rows, l2=(1e-3, 10.0))
+    alone = [compare(model, *rows, l2=(l2,)) for l2 in (1e-3, 10.0)]
+    for k in range(3):
+        assert chosen.arms[k].worst.score == max(each.arms[k].worst.score for each in alone)
+
+
+def test_the_numbers_in_the_page_are_the_models(study, page):
+    (found,) = data_of(page)
+    model = study.robust.model
+    assert found["certificate"]["primal"] == model.certificate_.primal
+    assert found["certificate"]["dual"] == model.certificate_.dual
+    assert [group["weight"] for group in found["groups"]] == model.group_weights_.tolist()
+    assert [group["risk"] for group in found["groups"]] == model.group_risk_.tolist()
+    assert [each["worst"]["score"] for each in found["models"]] == [arm.worst.score for arm in study.arms]
+
+
+def test_the_page_shows_the_worst_scores_in_words(study, page):
+    assert all(f"{100 * arm.worst.score:.1f}\u202f%" in page for arm in study.arms)
+    assert f"{study.robust.model.certificate_.dual:.6g}" in page
+
+
+def test_peoples_text_is_escaped(page):
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert" in page
+    assert page.count("<script") == page.count("</script>") == 1
+
+
+def test_the_page_asks_nothing_of_a_network(page, tags):
+    assert "http://" not in page.replace("http-equiv", "")
+    assert "https://" not in page
+    linked = [value for _, attrs in tags for name, value in attrs.items() if name in ("src", "href")]
+    assert all(value.startswith(("#", "data:")) for value in linked)
+
+
+def test_pictures_are_described_and_tables_captioned(tags):
+    names = [name for name, _ in tags]
+    assert names.count("caption") == names.count("table") > 0
+    assert all(attrs.get("aria-label") for _, attrs in tags if attrs.get("role") == "img")
+    drawn = [attrs for name, attrs in tags if name == "svg" and "viewbox" not in attrs and "width" not in attrs]
+    assert all(attrs.get("aria-hidden") == "true" or attrs.get("role") == "img" for attrs in drawn)
+    assert names.count("h1") == 1
+
+
+def test_the_page_minds_phones_print_and_dark_rooms(page):
+    for wish in ("max-width: 40rem", "@media print", "prefers-color-scheme: dark", 'name="viewport"'):
+        assert wish in page
+
+
+def test_several_studies_share_a_page(study, regression):
+    page = render([study, regression], title="Two")
+    assert len(data_of(page)) == 2
+    assert page.count("<article") == 2
+    assert "<title>Two" in page
+
+
+def test_errors_of_a_regression_are_told_as_errors(regression):
+    page = render(regression)
+    assert "Root mean squared error" in page
+    assert regression.best.worst.score == min(arm.worst.score for arm in regression.arms)
+
+
+def test_a_model_that_is_not_certified_says_so():
+    table = make_spurious(200, random_state=0)
+    model = xrisk.GroupDROClassifier(alpha=0.5, tol=1e-15, random_state=0)
+    study = compare(model, *parts(table.X, table.y, table.groups))
+    assert not study.to_dict()["certified"]
+    page = render(study)
+    assert "Stopped before the tolerance" in page
+    assert "Proved optimal" not in page
+
+
+@pytest.mark.parametrize("divergence", ["max", "kl"])
+def test_what_was_asked_is_told_for_every_divergence(study, divergence):
+    model = study.robust.model
+    asked = type(model)(**{**model.get_params(), "divergence": divergence})
+    for name, value in vars(model).items():
+        if name.endswith("_"):
+            setattr(asked, name, value)
+    page = render(study._replace(arms=(*study.arms[:-1], study.robust._replace(model=asked))))
+    assert "A linear model whose loss" in page
+
+
+def test_without_bounds_there_is_no_picture_of_them(study):
+    assert "Relative gap" not in render(study._replace(bounds=()))
+
+
+def test_no_study_is_refused():
+    with pytest.raises(ValueError, match="at least one study"):
+        render([])
+
+
+def test_the_file_is_the_page(study, page, tmp_path):
+    write_report(tmp_path / "r.html", study)
+    assert (tmp_path / "r.html").read_text(encoding="utf-8") == page
+    assert [path.name for path in tmp_path.iterdir()] == ["r.html"]
+
+
+def test_without_jinja2_a_sentence_says_what_to_install(study, monkeypatch):
+    _environment.cache_clear()
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(ImportError, match=r"a report needs jinja2: pip install xrisk\[report\]"):
+        render(study)
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6))
+def test_ticks_are_inside_and_ascend(low, width):
+    found = ticks(low, low + width)
+    slack = 1e-6 * (abs(low) + width)
+    assert all(low - slack <= tick <= low + width + slack for tick in found)
+    assert found == sorted(found)
+
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+FLAGS = [
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--enable-logging=stderr"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
+def test_a_browser_shows_the_page_without_complaint(study, tmp_path):
+    write_report(tmp_path / "r.html", study)
+    done = subprocess.run(
+        [CHROMIUM, *FLAGS, f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", (tmp_path / "r.html").as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert "CONSOLE" not in done.stderr
+    (found,) = data_of(done.stdout)
+    assert found["certificate"]["primal"] == study.robust.model.certificate_.primal
+    assert [each["worst"]["score"] for each in found["models"]] == [arm.worst.score for arm in study.arms]
