@@ -29,7 +29,7 @@ def column(values: Any) -> Column:
     --------
     >>> from xrisk.estimators.table import column
     >>> column([1, None, 2.5]).values
-    array([ 1. , nan,  2.5])
+    array([1. , nan, 2.5])
     >>> column([True, "a", None]).values.tolist()
     ['True', 'a', None]
     """
@@ -245,8 +245,9 @@ def learn_encoding(
     >>> encoding = learn_encoding(table, target="y")
     >>> encoding.feature_names()
     ('age', 'age is missing', 'job=clerk', 'job=cook')
-    >>> encoding.encode({"age": [25.0], "job": ["pilot"]})
-    array([[0., 0., 0., 0.]])
+    >>> encoding.encode({"age": [30.0, None], "job": ["cook", "pilot"]})
+    array([[1., 0., 0., 1.],
+           [0., 1., 0., 0.]])
     """
     of_groups = [each.name for each in groups]
     require(frame, [target, *of_groups, *categorical, *drop])
