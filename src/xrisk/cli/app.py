@@ -26,7 +26,7 @@ from xrisk.estimators import GroupDROClassifier, GroupDRORegressor, TableModel
 from xrisk.persistence import load, save
 from xrisk.report import Study, compare, write_report
 from xrisk.report.study import group_names, judge
-from xrisk.report.words import score
+from xrisk.report.words import score, verdict
 from xrisk.run import Stop
 
 DIVERGENCES = ("cvar", "chi2", "chi2-b", "kl", "max")
@@ -179,7 +179,7 @@ def _tell_proof(out: Console, study: Study) -> None:
         f"Robust model: {said}; {proof.dual:.6g} ≤ optimum ≤ {proof.primal:.6g}, relative gap {proof.relative:.1e}.",
         highlight=False,
     )
-    out.print(f"Judged by the worst group of the validation rows, best: {study.best.name}.", highlight=False)
+    out.print(verdict(study), highlight=False)
 
 
 @app.command()
