@@ -288,7 +288,7 @@ def _learn_numbers(name: str, held: np.ndarray, missing: int) -> Any:
         return "it is the same on every row"
     if not missing and held.size > 20 and (held == np.round(held)).all() and (np.diff(held) > 0).all():
         return "it numbers the rows"
-    largest = float(np.abs(held).max()) or 1.0  # squares of huge numbers would overflow
+    largest = 2.0 ** min(int(np.frexp(np.abs(held).max())[1]), 1023)  # squares of huge numbers would overflow
     scale = float((held / largest).std()) * largest
     mean = float((held / largest).mean()) * largest
     return NumberColumn(name, float(np.median(held)), mean, scale or 1.0, missing)
