@@ -245,7 +245,7 @@ def tied_slopes(link, u, mu, shift, y, curve):
             else:
                 high = c
             step = u.shape[1] * miss / steep
-            if abs(miss) <= 1e-13 * target or abs(step) <= 2e-16 * abs(c) or high - low <= 4e-16 * abs(c):
+            if abs(miss) <= 1e-13 * target or high - low <= 4e-16 * abs(c):
                 break
             if low < c + step < high:
                 c += step
