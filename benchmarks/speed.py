@@ -1,7 +1,8 @@
 """Speed as ratios in one process: one ALEXR iteration against dotting the same rows, and against PyTorch.
 
-The setting is that of the ALEXR experiments on Adult: 22,792 rows, 123 columns, 83 groups, CVaR at α = 0.1, S = B = 8, θ = 1. Run
-``python benchmarks/speed.py``; ratios are medians over rounds in which the contestants take turns.
+The setting is that of the ALEXR experiments on Adult: 22,792 rows, 123 columns, 83 groups, CVaR at α = 0.1,
+S = B = 8, θ = 1.
+Run ``python benchmarks/speed.py``; ratios are medians over rounds in which the contestants take turns.
 """
 
 import argparse

@@ -6,13 +6,29 @@ is not linear: the mean over a small batch, put into f, gives a biased gradient,
 
 __version__ = "0.1.0"
 
-from xrisk import datasets, functions, inner, metrics, solvers
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from xrisk import functions, inner, solvers
 from xrisk.applications import group_dro
 from xrisk.certificate import Certificate, certify
-from xrisk.estimators import GroupDROClassifier, GroupDRORegressor
-from xrisk.persistence import load, save
 from xrisk.problem import Problem
 from xrisk.run import Budget, Checkpoint, Result, Stop, Trace, minimize, resume
+
+if TYPE_CHECKING:
+    from xrisk import datasets, metrics
+    from xrisk.estimators import GroupDROClassifier, GroupDRORegressor
+    from xrisk.persistence import load, save
+
+# what stands on scikit-learn is imported when it is first asked for: scikit-learn imports pandas where that is there
+ON_DEMAND = {
+    "GroupDROClassifier": "estimators",
+    "GroupDRORegressor": "estimators",
+    "load": "persistence",
+    "save": "persistence",
+    "datasets": "datasets",
+    "metrics": "metrics",
+}
 
 __all__ = [
     "Budget",
@@ -36,3 +52,15 @@ __all__ = [
     "save",
     "solvers",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in ON_DEMAND:
+        raise AttributeError(f"module 'xrisk' has no attribute {name!r}")
+    import_module("xrisk.estimators")  # it tells persistence what may be loaded
+    module = import_module(f"xrisk.{ON_DEMAND[name]}")
+    return module if name == ON_DEMAND[name] else getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *ON_DEMAND})

@@ -186,7 +186,7 @@ class _Search:
         return known.relative <= self.limits.tol or max(known.gap, known.primal) <= NOTHING * self.first
 
     def learn(self, point: Any, phase: str, steps: int = 0) -> None:
-        """Certify a point (w, dual and perhaps slopes); keep the better of either bound; ``steps`` are not yet counted."""
+        """Certify a point, ``steps`` after the last that were counted; keep the better of either bound."""
         new = certify(self.problem, point)
         if not np.isfinite(new.primal):
             return
