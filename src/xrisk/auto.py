@@ -17,6 +17,7 @@ from xrisk.run.budget import Stop
 from xrisk.run.driver import ctrl_c, first_point
 from xrisk.solvers import ALEXR, Optimum, UniformAverage, exact
 from xrisk.solvers.exact import LARGEST
+from xrisk.solvers.newton import row_lengths
 
 NEWTON_STEPS = 30  # a full-batch solve takes about so many
 NEWTON_MOST = 400  # after so many it gives up
@@ -146,6 +147,13 @@ def stochastic_work(problem: Problem) -> float:
     return 10.0 * (solver.blocks or 1) * solver.batch * inner_size(problem.inner) * ROUGHNESS
 
 
+def _curvature(problem: Problem) -> float:
+    """About how much the inner functions bend; where no bound is known, as the squares of the rows are long."""
+    g = problem.inner
+    bounds = (inner_smoothness(g), inner_lipschitz(g) ** 2, row_lengths(g).mean())
+    return next((float(bound) for bound in bounds if np.isfinite(bound) and bound > 0.0), 1.0)
+
+
 class _Limits(NamedTuple):
     tol: float
     max_iter: int
@@ -205,16 +213,15 @@ class _Search:
 
     def finish(self) -> None:
         """Newton's method, to a gap that leaves room for the allowances of the certificate; more exactly if need be."""
-        before, tol = self.iterations, 0.5 * self.limits.tol
-        while self.reason() is None and tol > 1e-14:
+        before, tol, in_vain = self.iterations, 0.5 * self.limits.tol, 0
+        while self.reason() is None and tol > 1e-14 and in_vain < 2:
             known = np.inf if self.certificate is None else self.certificate.relative
             steps = min(NEWTON_MOST, self.limits.max_iter - self.iterations)
             best = exact(self.problem, tol=tol, max_steps=steps, until=self.between_steps)
             self.iterations += best.steps
             self.learn(best, "newton")
             left = np.inf if self.certificate is None else self.certificate.relative
-            if left > 0.5 * known and known < np.inf:  # more digits of w do not help
-                break
+            in_vain = in_vain + 1 if left > 0.5 * known and known < np.inf else 0
             tol *= min(0.01, 0.1 * self.limits.tol / left)
         self.halted = self.reason() is None and self.iterations > before
 
@@ -231,6 +238,8 @@ class _Search:
         """Race, then stages of the winner, for at most so many iterations."""
         end = min(float(self.limits.max_iter), max(most, 4.0 * LAP * len(STEPS) * len(DUAL_STEPS)))
         work, _ = ALEXR().prepare(self.problem)
+        if self.certificate is None:
+            self.learn(_Point(self.w, None), "start")
         winner = self.race(work, rng)
         length = 4 * LAP * 2
         while self.reason() is None and self.iterations < end:
@@ -238,18 +247,20 @@ class _Search:
             length *= 2
 
     def race(self, work: Problem, rng: np.random.Generator) -> _Runner:
-        field = [self.entrant(work, step, dual_step, rng) for step, dual_step in self.grid(work)]
+        field = [self.entrant(work, step, dual_step, rng) for step, dual_step in self.grid()]
         lap = LAP
         while len(field) > 1 and self.reason() is None:
+            lap = min(lap, (self.limits.max_iter - self.iterations) // len(field))
+            if lap == 0:
+                self.iterations = self.limits.max_iter  # what is left is not enough for all
+                break
             field = sorted((self.run(work, runner, lap, rng) for runner in field), key=lambda runner: runner.value)
             field, lap = field[: max(1, len(field) // 2)], 2 * lap
         self.learn(self.point(work, field[0]), "race")
         return field[0]
 
-    def grid(self, work: Problem) -> list[tuple[float, float]]:
-        curve = inner_smoothness(work.inner)
-        curve = curve if np.isfinite(curve) and curve > 0 else inner_lipschitz(work.inner) ** 2
-        scale = 1.0 / max(float(curve), 1e-300)
+    def grid(self) -> list[tuple[float, float]]:
+        scale = 1.0 / max(_curvature(self.problem), 1e-300)
         return [(step * scale, dual_step) for step, dual_step in itertools.product(STEPS, DUAL_STEPS)]
 
     def entrant(self, work: Problem, step: float, dual_step: float, rng: np.random.Generator) -> _Runner:
