@@ -10,7 +10,8 @@ from xrisk.compile import kernel
 from xrisk.generic import generic
 from xrisk.inner.rows import CSR, Dense, WithIntercept, add_row, row_count, row_dot, row_size
 
-CHUNK = 2**21  # entries of X that are converted or scaled at a time: 16 MB
+CHUNK = 2**19  # entries of X that are converted or scaled at a time: 4 MB
+LEAST_ROWS = 512  # of a chunk: sums of Hessians must not cost more than their terms
 
 
 @generic
@@ -29,7 +30,7 @@ def row_gram(rows, h):
 
 
 def _chunks(rows: int, columns: int) -> list[slice]:
-    step = max(1, CHUNK // max(1, columns))
+    step = max(LEAST_ROWS, CHUNK // max(1, columns))
     return [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
 
 
