@@ -1,6 +1,6 @@
 """Worst groups on a generated table: the average hides two of four groups, CVaR over the groups does not.
 
-Run ``make demo`` or ``python examples/quickstart.py``. The first run compiles the kernels; they stay on disk.
+Run ``python examples/quickstart.py``. The first run compiles the kernels; they stay on disk.
 """
 
 import time
