@@ -1,10 +1,12 @@
 """The ground truth: Newton's method along a path of smoothed problems, for convex problems with linear models."""
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from xrisk.compile import canonical
 from xrisk.functions import penalty_value
@@ -42,6 +44,7 @@ from xrisk.solvers.walls import (
 
 __all__ = ["Optimum", "exact", "position_scores"]
 
+THREADED = 1e10  # operations of a Hessian from which on matrix products use all cores
 LARGEST = 5000  # variables; the Hessian is dense
 START = 0.1  # first smoothing, relative to the size of the problem
 CUT = 0.3  # by which the smoothing falls from one step along the path to the next
@@ -142,7 +145,15 @@ def exact(
     """
     task, w = _task(problem)
     point = _evaluate(task, w, scores_of(task.inner, w), START)
-    return _follow(task, point, tol, max_steps, until)
+    with _threads(point):
+        return _follow(task, point, tol, max_steps, until)
+
+
+def _threads(point: Point) -> Any:
+    """One thread for small matrix products: on a busy machine, threads that wait for each other cost far more."""
+    if point.z.size * float(point.w.size) ** 2 >= THREADED:
+        return contextlib.nullcontext()
+    return threadpool_limits(limits=1, user_api="blas")
 
 
 def _task(problem: Problem) -> tuple[Task, np.ndarray]:
