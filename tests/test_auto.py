@@ -32,7 +32,7 @@ def one_column_larger():
 
 
 def wide():
-    return np.random.default_rng(1).standard_normal((len(Y), 500))
+    return np.random.default_rng(1).standard_normal((60, 120))
 
 
 def separable():
@@ -50,8 +50,8 @@ CASES = {
     "unscaled": (1e6 * X, Y, {}),
     "one column unscaled": (one_column_larger(), Y, {}),
     "tiny": (1e-6 * X, Y, {}),
-    "more columns than rows": (wide(), Y, {}),
-    "more columns than rows, hinge": (wide()[:100], Y[:100], {"loss": "hinge"}),
+    "more columns than rows": (wide(), Y[:60], {}),
+    "more columns than rows, hinge": (wide(), Y[:60], {"loss": "hinge"}),
     "separable": (separable(), Y, {}),
     "separable, little penalty": (separable(), Y, {"l2": 1e-8}),
     "l1": (X, Y, {"l1": 0.02, "l2": 0.0}),
@@ -88,6 +88,15 @@ def test_every_kind_of_data_ends_certified(name):
     solution = auto.auto(stated(data, y, **options), rng=0)
     assert solution.stop is Stop.REACHED
     assert solution.certificate.relative <= 1e-3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 5))
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+@pytest.mark.parametrize("scale", [[1e6] * 5, [1e6, 1, 1, 1, 1]], ids=["all columns", "one column"])
+def test_unscaled_columns_end_certified_whatever_the_seed(scale, loss, seed):
+    data, y, groups = table(n=400, d=5, groups=5, seed=seed)
+    assert auto.auto(stated(data * np.array(scale), y, groups, loss=loss), rng=0).stop is Stop.REACHED
 
 
 @pytest.mark.parametrize("n_groups", [2, 10, 100, 1000])
@@ -220,7 +229,7 @@ def test_a_certified_start_is_the_end():
 @pytest.mark.slow
 @pytest.mark.parametrize("outer", [("cvar", 0.2), ("cvar", 0.5), (MaxRisk(), 1.0)], ids=["cvar 0.2", "cvar 0.5", "max"])
 def test_sampling_is_never_worse_than_the_best_step_sizes_of_the_papers_grid(only_sampling, outer):
-    """Ten times the oracle calls that each of the 81 cells gets, for all of race and stages together."""
+    """Race and stages together get ten times the oracle calls of each of the 81 cells; a tie is within 1e-5."""
     many = make_groups(20, n=4000, n_features=10, random_state=3)
     problem = stated(*many[:3], divergence=outer[0], alpha=outer[1], l2=0.01, fit_intercept=False)
     steps = [digit * 10.0**-power for digit in (2, 5, 10) for power in (1, 2, 3)]
@@ -230,4 +239,4 @@ def test_sampling_is_never_worse_than_the_best_step_sizes_of_the_papers_grid(onl
         for step, dual in itertools.product(steps, steps)
     ]
     solution = auto.auto(problem, tol=1e-12, max_iter=10 * budget, rng=0)
-    assert solution.value <= min(cells_of_grid) * (1 + 1e-3)
+    assert solution.value <= min(cells_of_grid) * (1 + 1e-5)

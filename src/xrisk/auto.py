@@ -21,6 +21,7 @@ from xrisk.solvers.newton import row_lengths
 
 NEWTON_STEPS = 30  # a full-batch solve takes about so many
 NEWTON_MOST = 400  # after so many it gives up
+IN_VAIN = 3  # solves in a row that leave the bounds as they were, after which it gives up
 NEWTON_AT_ONCE = 3e11  # floating-point operations of such a solve below which nothing is gained by sampling first
 SHARE = 0.25  # of the work of a full-batch solve that is spent on sampling before it
 ROUGHNESS = 10.0  # a random row costs about ten times what its operations would in a matrix product
@@ -214,15 +215,15 @@ class _Search:
     def finish(self) -> None:
         """Newton's method, to a gap that leaves room for the allowances of the certificate; more exactly if need be."""
         before, tol, in_vain = self.iterations, 0.5 * self.limits.tol, 0
-        while self.reason() is None and tol > 1e-14 and in_vain < 2:
+        while self.reason() is None and tol > 1e-14 and in_vain < IN_VAIN:
             known = np.inf if self.certificate is None else self.certificate.relative
             steps = min(NEWTON_MOST, self.limits.max_iter - self.iterations)
             best = exact(self.problem, tol=tol, max_steps=steps, until=self.between_steps)
             self.iterations += best.steps
             self.learn(best, "newton")
             left = np.inf if self.certificate is None else self.certificate.relative
-            in_vain = in_vain + 1 if left > 0.5 * known and known < np.inf else 0
-            tol *= min(0.01, 0.1 * self.limits.tol / left)
+            in_vain = in_vain + 1 if left > 0.9 * known and known < np.inf else 0
+            tol *= 0.1  # in small steps: with columns of 10⁶ the best bounds come well before the smallest tolerance
         self.halted = self.reason() is None and self.iterations > before
 
     def between_steps(self, steps: int, look: Callable[[], Optimum]) -> bool:
