@@ -1,7 +1,7 @@
 """What every linear robust estimator does: check the data, state the problem, solve it, keep the answer."""
 
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -17,24 +17,29 @@ from xrisk.auto import AutoPoint, Solution, auto
 from xrisk.certificate import certify
 from xrisk.estimators.watching import Callbacks, CallbackSupport, GapBar, with_callbacks
 from xrisk.functions import Logistic, Multinomial, loss_is_classification
-from xrisk.grouping import Grouping, encode_groups
-from xrisk.inner.oracle import exact_values, inner_count, inner_size
+from xrisk.inner.oracle import inner_size
 from xrisk.problem import Problem
 from xrisk.run import Budget, Stop, minimize
 from xrisk.run.observers import ProgressBar, Snapshot
 
-TINY_GROUP = 10  # rows; a mean over fewer says little
-USER = 4  # frames up from where fit warns to where it is called
+USER = 4  # frames up from where a fit warns to where it is called
+
+
+class Training(NamedTuple):
+    """What a model is fitted to, validated."""
+
+    X: Any  # rows, dense or CSR
+    y: np.ndarray  # targets as given
+    target: np.ndarray  # targets as the problem has them
+    weight: np.ndarray | None  # of the rows
+    beside: Any = None  # what else `fit` was given: groups, tasks
 
 
 class LinearRobust(CallbackSupport, BaseEstimator):
-    """Fit once, for all of them; a subclass gives ``_problem`` and how targets are coded."""
-
-    # groups go to fit without being asked for: a robust model that does not see them is another model
-    __metadata_request__fit = {"groups": True}  # noqa: RUF012
+    """Fit once, for all of them; a subclass gives ``_problem``, how targets are coded and what else is kept."""
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any) -> Any:
         """Fit the model.
 
         Parameters
@@ -43,24 +48,27 @@ class LinearRobust(CallbackSupport, BaseEstimator):
             Float32, float64 and memory maps in C order are not copied.
         y : array (rows,)
             Targets.
-        groups : array, DataFrame, list of columns or boolean matrix, optional
-            The group of each row; of several columns, their intersections; of boolean columns, membership, in which
-            groups may overlap. A missing value is a group of its own. Without groups the classes are the groups.
-        sample_weight : array (rows,), optional
-            Weights of the rows within their groups.
 
         Returns
         -------
         self
         """
+        return self._fitted(self._training(X, y))
+
+    def _training(self, X: Any, y: Any, sample_weight: Any = None) -> Training:
         X, y = self._validated(X, y)
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
-        target = self._coded(y, weight)
-        grouping = self._grouping(groups, target, X.shape[0], weight)
-        problem = self._problem(X, target, grouping, weight)
-        watchers = self._watchers(X, y, weight)
+        return Training(X, y, self._coded(y, weight), weight)
+
+    def _fitted(self, training: Training) -> Any:
+        """State the problem, solve it and keep the answer; called by ``fit`` itself, to which warnings point."""
+        problem = self._problem(training)
+        watchers = self._watchers(training)
         try:
-            self._keep(problem, self._solve(problem, watchers), grouping)
+            solution = self._solve(problem, watchers)
+            if solution.stop is not Stop.REACHED:
+                warnings.warn(self._shortfall(solution), ConvergenceWarning, stacklevel=USER)
+            self._keep(problem, solution, training)
         finally:
             for watcher in watchers:
                 watcher.close()
@@ -68,9 +76,9 @@ class LinearRobust(CallbackSupport, BaseEstimator):
             watcher.end()
         return self
 
-    def _watchers(self, X: Any, y: np.ndarray, weight: np.ndarray | None) -> list[Any]:
+    def _watchers(self, training: Training) -> list[Any]:
         watchers: list[Any] = [GapBar(self.tol)] if self.verbose and isinstance(self.solver, str) else []
-        return [*watchers, Callbacks(self, X, y, weight)] if hasattr(self, "_init_callback_context") else watchers
+        return [*watchers, Callbacks(self, training)] if hasattr(self, "_init_callback_context") else watchers
 
     def _validated(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         return validate_data(
@@ -83,48 +91,25 @@ class LinearRobust(CallbackSupport, BaseEstimator):
             y_numeric=isinstance(self, RegressorMixin),
         )
 
-    def _grouping(self, groups: Any, target: np.ndarray, n: int, weight: np.ndarray | None) -> Grouping:
-        grouping = self._default_groups(target) if groups is None else encode_groups(groups, n)
-        if weight is not None:
-            _refuse_weightless(grouping, weight)
-        if groups is None:
-            return grouping
-        if grouping.missing:
-            warnings.warn(f"{grouping.missing} rows have no group: they are a group of their own", stacklevel=USER)
-        if len(grouping.names) == 1:
-            warnings.warn("there is a single group: the robust model is the ordinary one", stacklevel=USER)
-        sizes = np.array([rows.size for rows in grouping.rows()])
-        if (sizes < TINY_GROUP).any() and len(sizes) > 1:
-            small = int((sizes < TINY_GROUP).sum())
-            warnings.warn(
-                f"{small} of {sizes.size} groups have fewer than {TINY_GROUP} rows, "
-                f"the smallest, {grouping.names[int(sizes.argmin())]!r}, has {sizes.min()}: their risks are uncertain",
-                stacklevel=USER,
-            )
-        return grouping
-
     def _solve(self, problem: Problem, watchers: list[Any]) -> Solution:
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         if isinstance(self.solver, str) and self.solver == "auto":
-            solution = self._automatic(problem, rng, watchers)
-        elif hasattr(self.solver, "advance"):
-            solution = self._by(problem, rng, watchers)
-        else:
-            raise ValueError(f"solver must be 'auto' or a solver spec such as ALEXR(), got {self.solver!r}")
-        if solution.stop is not Stop.REACHED:
-            advice = "" if self.l1 or self.l2 else "; without a penalty there is no tight bound, l2 > 0 gives one"
-            warnings.warn(
-                f"{solution.stop}; the certified relative gap is {solution.certificate.relative:.2g}, "
-                f"tol is {self.tol:.2g}{advice}",
-                ConvergenceWarning,
-                stacklevel=USER,
-            )
-        return solution
+            return self._automatic(problem, rng, watchers)
+        if hasattr(self.solver, "advance"):
+            return self._by(problem, rng, watchers)
+        raise ValueError(f"solver must be 'auto' or a solver spec such as ALEXR(), got {self.solver!r}")
+
+    def _shortfall(self, solution: Solution) -> str:
+        advice = "" if self.l1 or self.l2 else "; without a penalty there is no tight bound, l2 > 0 gives one"
+        return (
+            f"{solution.stop}; the certified relative gap is {solution.certificate.relative:.2g}, "
+            f"tol is {self.tol:.2g}{advice}"
+        )
 
     def _automatic(self, problem: Problem, rng: np.random.Generator, watchers: list[Any]) -> Solution:
         def watch(seen: AutoPoint, w: np.ndarray) -> None:
             for watcher in watchers:
-                watcher.seen(seen, lambda: self._model(problem, w))
+                watcher.seen(seen, w)
 
         w0, dual = self._warm(problem) if self.warm_start else (None, None)
         return auto(
@@ -146,7 +131,7 @@ class LinearRobust(CallbackSupport, BaseEstimator):
             done = seen.progress
             point = AutoPoint(done.seconds, done.iterations, seen.value, -np.inf, "run")
             for watcher in watchers:
-                watcher.seen(point, lambda: self._model(problem, seen.w))
+                watcher.seen(point, seen.w)
 
         budget = Budget(iterations=self.max_iter, seconds=self.max_seconds)
         observers = [ProgressBar(budget)] if self.verbose else []
@@ -172,36 +157,36 @@ class LinearRobust(CallbackSupport, BaseEstimator):
         return Solution(result.w, result.value, result.dual, certificate, stop, done.iterations, (*points, last))
 
     def _warm(self, problem: Problem) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """The parameters and the weights of the groups of the last fit, where they are of the right size."""
+        """The parameters and the dual point of the last fit, where they are of the right size."""
         if not hasattr(self, "coef_"):
             return None, None
-        w, n = self._packed(), inner_count(problem.inner)
-        if w.shape != (inner_size(problem.inner),):
-            return None, None
-        weights = self.group_weights_
-        return w, n * weights[:, None] if weights.shape == (n,) else None
+        w = self._packed()
+        return (w, self._warm_dual(problem)) if w.shape == (inner_size(problem.inner),) else (None, None)
+
+    def _warm_dual(self, problem: Problem) -> np.ndarray | None:
+        """The dual point of the last fit, of an estimator that keeps it."""
+        return None
+
+    def _has_intercept(self) -> bool:
+        """Whether the last parameter of the problem, for each score, is an intercept."""
+        return bool(self.fit_intercept)
 
     def _packed(self) -> np.ndarray:
         coef = np.atleast_2d(self.coef_).astype(np.float64)
-        if self.fit_intercept:
+        if self._has_intercept():
             coef = np.column_stack([coef, np.atleast_1d(self.intercept_).astype(np.float64)])
         return coef.reshape(-1)
 
-    def _model(self, problem: Problem, w: np.ndarray) -> dict[str, Any]:
+    def _model(self, w: np.ndarray, training: Training) -> dict[str, Any]:
         """What ``w`` is as fitted attributes, in the type of the data."""
         rows = w.reshape(self._n_scores(), -1)
-        coef, intercept = (rows[:, :-1], rows[:, -1]) if self.fit_intercept else (rows, np.zeros(rows.shape[0]))
-        data = getattr(problem.inner.model.rows, "rows", problem.inner.model.rows)[0]
-        return {"coef_": np.array(coef, dtype=data.dtype), "intercept_": np.array(intercept, dtype=data.dtype)}
+        coef, intercept = (rows[:, :-1], rows[:, -1]) if self._has_intercept() else (rows, np.zeros(rows.shape[0]))
+        dtype = training.X.dtype
+        return {"coef_": np.array(coef, dtype=dtype), "intercept_": np.array(intercept, dtype=dtype)}
 
-    def _keep(self, problem: Problem, solution: Solution, grouping: Grouping) -> None:
-        for name, value in self._model(problem, solution.w).items():
+    def _keep(self, problem: Problem, solution: Solution, training: Training) -> None:
+        for name, value in self._model(solution.w, training).items():
             setattr(self, name, value)
-        risks = np.empty((len(grouping.names), 1))
-        exact_values(problem.inner, solution.w, risks)
-        self.groups_ = grouping.names
-        self.group_risk_ = risks[:, 0]
-        self.group_weights_ = _normalised(solution.dual[:, 0])
         self.certificate_ = solution.certificate
         self.trace_ = solution.trace
         self.stop_ = solution.stop
@@ -228,17 +213,6 @@ class LinearRobust(CallbackSupport, BaseEstimator):
         return tags
 
 
-def _refuse_weightless(grouping: Grouping, weight: np.ndarray) -> None:
-    for name, rows in zip(grouping.names, grouping.rows(), strict=True):
-        if not weight[rows].any():
-            raise ValueError(f"sample_weight must be positive somewhere in every group, it is zero in all of {name!r}")
-
-
-def _normalised(dual: np.ndarray) -> np.ndarray:
-    weights = np.maximum(dual, 0.0)
-    return weights / weights.sum() if weights.sum() > 0 else np.full(weights.size, 1.0 / weights.size)
-
-
 class LinearRobustClassifier(ClassifierMixin, LinearRobust):
     """Labels of any kind, coded ±1 for two classes and 0, …, K−1 for more."""
 
@@ -249,10 +223,6 @@ class LinearRobustClassifier(ClassifierMixin, LinearRobust):
         if weighed.size < 2:
             raise ValueError(f"y must hold at least two classes of positive weight, got one class: {weighed[:1]}")
         return np.where(codes == 1, 1, -1) if self.classes_.size == 2 else codes
-
-    def _default_groups(self, target: np.ndarray) -> Grouping:
-        codes = np.unique(target, return_inverse=True)[1]
-        return Grouping(codes, tuple(str(label) for label in self.classes_), 0, ())
 
     def _n_scores(self) -> int:
         return 1 if self.classes_.size == 2 else self.classes_.size
@@ -310,9 +280,6 @@ class LinearRobustRegressor(RegressorMixin, LinearRobust):
     def _coded(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
         return np.asarray(y, dtype=np.float64)
 
-    def _default_groups(self, target: np.ndarray) -> Grouping:
-        return Grouping(np.zeros(target.size, dtype=np.int64), ("all",), 0, ())
-
     def _n_scores(self) -> int:
         return 1
 
@@ -323,6 +290,6 @@ class LinearRobustRegressor(RegressorMixin, LinearRobust):
         """The prediction for each row."""
         return self._scores(X)[:, 0]
 
-    def _model(self, problem: Problem, w: np.ndarray) -> dict[str, Any]:
-        model = super()._model(problem, w)
+    def _model(self, w: np.ndarray, training: Training) -> dict[str, Any]:
+        model = super()._model(w, training)
         return {name: value[0] for name, value in model.items()}

@@ -1,14 +1,20 @@
 """Linear models of least worst-group loss."""
 
+import warnings
 from typing import Any
 
 import numpy as np
 
 from xrisk.applications import group_dro
-from xrisk.estimators.base import LinearRobustClassifier, LinearRobustRegressor
-from xrisk.grouping import Grouping
+from xrisk.auto import Solution
+from xrisk.estimators.base import USER, LinearRobust, LinearRobustClassifier, LinearRobustRegressor, Training
+from xrisk.estimators.watching import with_callbacks
+from xrisk.grouping import Grouping, encode_groups
+from xrisk.inner.oracle import exact_values, inner_count
 from xrisk.persistence import savable
 from xrisk.problem import Problem
+
+TINY_GROUP = 10  # rows; a mean over fewer says little
 
 PARAMETERS = """
     Parameters
@@ -65,8 +71,97 @@ PARAMETERS = """
 """
 
 
+class GroupRobust(LinearRobust):
+    """A model whose inner functions are the mean losses of groups of rows; ``training.beside`` is their `Grouping`."""
+
+    # groups go to fit without being asked for: a robust model that does not see them is another model
+    __metadata_request__fit = {"groups": True}  # noqa: RUF012
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> Any:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array, DataFrame or sparse matrix (rows, features)
+            Float32, float64 and memory maps in C order are not copied.
+        y : array (rows,)
+            Targets.
+        groups : array, DataFrame, list of columns or boolean matrix, optional
+            The group of each row; of several columns, their intersections; of boolean columns, membership, in which
+            groups may overlap. A missing value is a group of its own. Without groups the classes are the groups.
+        sample_weight : array (rows,), optional
+            Weights of the rows within their groups.
+
+        Returns
+        -------
+        self
+        """
+        training = self._training(X, y, sample_weight)
+        return self._fitted(training._replace(beside=self._grouping(groups, training)))
+
+    def _grouping(self, groups: Any, training: Training) -> Grouping:
+        n, target = training.X.shape[0], training.target
+        grouping = self._default_groups(target) if groups is None else encode_groups(groups, n)
+        if training.weight is not None:
+            _refuse_weightless(grouping, training.weight)
+        if groups is None:
+            return grouping
+        if grouping.missing:
+            warnings.warn(f"{grouping.missing} rows have no group: they are a group of their own", stacklevel=USER)
+        if len(grouping.names) == 1:
+            warnings.warn("there is a single group: the robust model is the ordinary one", stacklevel=USER)
+        sizes = np.array([rows.size for rows in grouping.rows()])
+        if (sizes < TINY_GROUP).any() and len(sizes) > 1:
+            small = int((sizes < TINY_GROUP).sum())
+            warnings.warn(
+                f"{small} of {sizes.size} groups have fewer than {TINY_GROUP} rows, "
+                f"the smallest, {grouping.names[int(sizes.argmin())]!r}, has {sizes.min()}: their risks are uncertain",
+                stacklevel=USER,
+            )
+        return grouping
+
+    def _warm_dual(self, problem: Problem) -> np.ndarray | None:
+        n, weights = inner_count(problem.inner), self.group_weights_
+        return n * weights[:, None] if weights.shape == (n,) else None
+
+    def _keep(self, problem: Problem, solution: Solution, training: Training) -> None:
+        super()._keep(problem, solution, training)
+        risks = np.empty((inner_count(problem.inner), 1))
+        exact_values(problem.inner, solution.w, risks)
+        self.groups_ = training.beside.names
+        self.group_risk_ = risks[:, 0]
+        self.group_weights_ = _normalised(solution.dual[:, 0])
+
+
+class GroupRobustClassifier(GroupRobust, LinearRobustClassifier):
+    """Without groups the classes are the groups."""
+
+    def _default_groups(self, target: np.ndarray) -> Grouping:
+        codes = np.unique(target, return_inverse=True)[1]
+        return Grouping(codes, tuple(str(label) for label in self.classes_), 0, ())
+
+
+class GroupRobustRegressor(GroupRobust, LinearRobustRegressor):
+    """Without groups there is one group."""
+
+    def _default_groups(self, target: np.ndarray) -> Grouping:
+        return Grouping(np.zeros(target.size, dtype=np.int64), ("all",), 0, ())
+
+
+def _refuse_weightless(grouping: Grouping, weight: np.ndarray) -> None:
+    for name, rows in zip(grouping.names, grouping.rows(), strict=True):
+        if not weight[rows].any():
+            raise ValueError(f"sample_weight must be positive somewhere in every group, it is zero in all of {name!r}")
+
+
+def _normalised(dual: np.ndarray) -> np.ndarray:
+    weights = np.maximum(dual, 0.0)
+    return weights / weights.sum() if weights.sum() > 0 else np.full(weights.size, 1.0 / weights.size)
+
+
 @savable
-class GroupDROClassifier(LinearRobustClassifier):
+class GroupDROClassifier(GroupRobustClassifier):
     __doc__ = (
         """Linear classifier of least worst-group loss: min over w of ρ(R₁(w), …, Rₙ(w)) + r(w), Rᵢ a group's mean loss.
 """
@@ -122,12 +217,12 @@ class GroupDROClassifier(LinearRobustClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _problem(self, X: Any, target: np.ndarray, grouping: Grouping, weight: np.ndarray | None) -> Problem:
-        return _group_problem(self, X, target, self._class_loss(), grouping, weight)
+    def _problem(self, training: Training) -> Problem:
+        return _group_problem(self, training, self._class_loss())
 
 
 @savable
-class GroupDRORegressor(LinearRobustRegressor):
+class GroupDRORegressor(GroupRobustRegressor):
     __doc__ = (
         """Linear regression of least worst-group loss: min over w of ρ(R₁(w), …, Rₙ(w)) + r(w), Rᵢ a group's mean loss.
 """
@@ -181,17 +276,15 @@ class GroupDRORegressor(LinearRobustRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _problem(self, X: Any, target: np.ndarray, grouping: Grouping, weight: np.ndarray | None) -> Problem:
-        return _group_problem(self, X, target, self._loss(), grouping, weight)
+    def _problem(self, training: Training) -> Problem:
+        return _group_problem(self, training, self._loss())
 
 
-def _group_problem(
-    estimator: Any, X: Any, target: np.ndarray, loss: Any, grouping: Grouping, weight: np.ndarray | None
-) -> Problem:
+def _group_problem(estimator: Any, training: Training, loss: Any) -> Problem:
     return group_dro(
-        X,
-        target,
-        grouping.labels,
+        training.X,
+        training.target,
+        training.beside.labels,
         divergence=estimator.divergence,
         alpha=estimator.alpha,
         lam=estimator.lam,
@@ -199,5 +292,5 @@ def _group_problem(
         l1=estimator.l1,
         l2=estimator.l2,
         fit_intercept=estimator.fit_intercept,
-        sample_weight=weight,
+        sample_weight=training.weight,
     )

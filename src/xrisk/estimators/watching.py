@@ -28,18 +28,21 @@ except ImportError:  # scikit-learn below 1.9
 class Callbacks:
     """Tells the callbacks of an estimator of every certified point; each is a task of the fit, "stage"."""
 
-    def __init__(self, estimator: Any, X: Any, y: Any, sample_weight: Any) -> None:
-        self._estimator = estimator
+    def __init__(self, estimator: Any, training: Any) -> None:
+        self._estimator, self._training = estimator, training
         self._data = {
-            "X": X,
-            "y": y,
-            "metadata": None if sample_weight is None else {"sample_weight": sample_weight},
+            "X": training.X,
+            "y": training.y,
+            "metadata": None if training.weight is None else {"sample_weight": training.weight},
         }
         self._fit = estimator._init_callback_context(max_subtasks=None)
         self._fit.call_on_fit_task_begin(estimator=estimator, **self._data)
         self._asked = False
 
-    def seen(self, point: AutoPoint, model: Callable[[], dict[str, Any]]) -> None:
+    def seen(self, point: AutoPoint, w: np.ndarray) -> None:
+        def model() -> dict[str, Any]:
+            return self._estimator._model(w, self._training)
+
         stage = self._fit.subcontext(task_name="stage")
         stage.call_on_fit_task_begin(estimator=self._estimator, **self._data)
         asked = stage.call_on_fit_task_end(estimator=self._estimator, **self._data, reconstruction_attributes=model)
@@ -67,7 +70,7 @@ class GapBar:
         self._tol, self._first = tol, 0.0
         self._bar = tqdm(total=100, bar_format="{l_bar}{bar}| {elapsed}{postfix}")
 
-    def seen(self, point: AutoPoint, model: Callable[[], dict[str, Any]]) -> None:
+    def seen(self, point: AutoPoint, w: np.ndarray) -> None:
         relative = (point.primal - point.dual) / max(abs(point.primal), abs(point.dual), 1e-300)
         left = max(np.log(max(relative, 1e-300) / self._tol), 0.0) if np.isfinite(relative) else np.inf
         self._first = max(self._first, left) if np.isfinite(left) else self._first
