@@ -1,62 +1,14 @@
-"""Problems by name: what people want to minimise, from arrays."""
+"""Worst groups: a linear model whose risk is that of its groups' mean losses."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from xrisk.functions import (
-    L1,
-    L2,
-    Absolute,
-    Box,
-    ChiSquareRiskA,
-    ChiSquareRiskB,
-    CVaRRisk,
-    ElasticNet,
-    ExponentialLoss,
-    HardNonsmooth,
-    HardSmooth,
-    HingeLoss,
-    Huber,
-    KLRisk,
-    Logistic,
-    MaxRisk,
-    Multinomial,
-    NoPenalty,
-    Pinball,
-    Restricted,
-    SmoothedHinge,
-    Squared,
-    SquaredHinge,
-    Unpenalised,
-)
-from xrisk.inner import (
-    Equal,
-    Groups,
-    Indexed,
-    InOrder,
-    LinearModel,
-    NoisyCoordinates,
-    SoftmaxModel,
-    Weighted,
-    WithIntercept,
-    as_rows,
-)
+from xrisk.applications.arguments import LOSSES, as_number, by_name, penalty_of
+from xrisk.functions import ChiSquareRiskA, ChiSquareRiskB, CVaRRisk, KLRisk, MaxRisk, Multinomial
+from xrisk.inner import Equal, Groups, Indexed, InOrder, LinearModel, SoftmaxModel, Weighted, WithIntercept, as_rows
 from xrisk.inner.rows import as_numbers, frozen, row_count
 from xrisk.problem import Problem
-
-LOSSES: dict[str, Any] = {
-    "logistic": Logistic(),
-    "squared": Squared(),
-    "hinge": HingeLoss(),
-    "squared_hinge": SquaredHinge(),
-    "smoothed_hinge": SmoothedHinge(),
-    "huber": Huber(),
-    "absolute": Absolute(),
-    "pinball": Pinball(),
-    "exponential": ExponentialLoss(),
-    "multinomial": Multinomial(),
-}
 
 
 def group_dro(
@@ -109,21 +61,21 @@ def group_dro(
     0.693147
     """
     rows = as_rows(X)
-    spec = _by_name("loss", loss, LOSSES)
+    spec = by_name("loss", loss, LOSSES)
     risks = {
-        "cvar": CVaRRisk(_number("alpha", alpha)),
-        "chi2": ChiSquareRiskA(_number("lam", lam)),
-        "chi2-b": ChiSquareRiskB(_number("lam", lam)),
-        "kl": KLRisk(_number("lam", lam)),
+        "cvar": CVaRRisk(as_number("alpha", alpha)),
+        "chi2": ChiSquareRiskA(as_number("lam", lam)),
+        "chi2-b": ChiSquareRiskB(as_number("lam", lam)),
+        "kl": KLRisk(as_number("lam", lam)),
         "max": MaxRisk(),
     }
-    risk = _by_name("divergence", divergence, risks)
+    risk = by_name("divergence", divergence, risks)
     n = row_count(rows)
     offsets, index = group_index(groups, n)
     weight = _weights(sample_weight, offsets, index, n)
     model_rows: Any = WithIntercept(rows) if fit_intercept else rows
     model = _model(model_rows, y, spec, n)
-    problem = Problem(Groups(model, offsets, index, weight), risk, _penalty(l1, l2, fit_intercept, spec))
+    problem = Problem(Groups(model, offsets, index, weight), risk, penalty_of(l1, l2, fit_intercept, spec))
     problem.check()
     return problem
 
@@ -196,82 +148,3 @@ def _model(rows: Any, y: Any, loss: Any, n: int) -> LinearModel | SoftmaxModel:
             raise ValueError(f"y must hold the classes 0, …, K−1, at least two, got {classes[:5]}")
         return SoftmaxModel(rows, frozen(y.astype(np.int64)), int(classes.size), loss)
     return LinearModel(rows, frozen(y.astype(np.float64)), loss)
-
-
-def _penalty(l1: float, l2: float, fit_intercept: bool, loss: Any) -> Any:
-    for name, strength in (("l1", l1), ("l2", l2)):
-        if not 0.0 <= _number(name, strength) < np.inf:
-            raise ValueError(f"{name} must be finite and not negative, got {strength}")
-    penalty: Any = NoPenalty()
-    if l1 > 0 and l2 > 0:
-        penalty = ElasticNet(float(l1), float(l2))
-    elif l1 > 0:
-        penalty = L1(float(l1))
-    elif l2 > 0:
-        penalty = L2(float(l2))
-    if not fit_intercept or isinstance(penalty, NoPenalty) or isinstance(loss, Multinomial):
-        return penalty
-    return Unpenalised(penalty, 1)
-
-
-def _number(argument: str, value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"{argument} must be a number, got {value!r}") from error
-
-
-def _by_name(argument: str, choice: Any, table: dict[str, Any]) -> Any:
-    if not isinstance(choice, str):
-        return choice
-    if choice not in table:
-        raise ValueError(f"{argument} must be one of {', '.join(table)} or a spec, got {choice!r}")
-    return table[choice]
-
-
-class HardInstance(NamedTuple):
-    """A problem of the lower bounds with its optimum in closed form."""
-
-    problem: Problem
-    w: np.ndarray
-    value: float
-
-
-def hard_smooth(n: int = 8, *, eps: float = 0.01, sigma: float = 1.0) -> HardInstance:
-    """Smooth f, strongly convex r: no method needs fewer than nσ²/(72 S ε) iterations (ALEXR, theorem 10).
-
-    ν = 3√(2ε), X = [−1, 1]ⁿ, r = ‖x‖²/(4n), optimum xᵢ = −2ν/3 of value −ν²/3.
-
-    Examples
-    --------
-    >>> from xrisk.applications import hard_smooth
-    >>> instance = hard_smooth(4, eps=0.005)
-    >>> abs(instance.problem.value(instance.w) - instance.value) < 1e-15
-    True
-    """
-    if not 0.0 < eps < 1.0 / 18.0:
-        raise ValueError(f"eps must lie between 0 and 1/18, got {eps}")
-    nu = float(3.0 * np.sqrt(2.0 * eps))
-    penalty = Restricted(L2(1.0 / (2.0 * n)), Box(-1.0, 1.0))
-    problem = Problem(NoisyCoordinates(n, float(nu), float(sigma)), HardSmooth(float(nu)), penalty)
-    problem.check()
-    return HardInstance(problem, np.full(n, -2.0 * nu / 3.0), -(nu**2) / 3.0)
-
-
-def hard_nonsmooth(
-    n: int = 8, *, eps: float = 0.01, sigma: float = 1.0, lipschitz: float = 1.0, curvature: float = 0.0
-) -> HardInstance:
-    """f with a kink: no method needs fewer than n C² σ²/(64 S ε²) iterations (ALEXR, theorem 10).
-
-    β = C, ν = 4ε/C, X = [−2ν, 2ν]ⁿ, r = (curvature/(2n))‖x‖².
-    """
-    if not 0.0 < eps < np.inf:
-        raise ValueError(f"eps must be positive, got {eps}")
-    beta, nu = float(lipschitz), 4.0 * eps / lipschitz
-    x = -beta / curvature if curvature > beta / nu else -nu
-    value = beta * max(x, -nu) + curvature * x * x / 2.0
-    box = Box(-2.0 * nu, 2.0 * nu)
-    penalty = Restricted(L2(curvature / n), box) if curvature > 0 else box
-    problem = Problem(NoisyCoordinates(n, nu, float(sigma)), HardNonsmooth(beta, nu), penalty)
-    problem.check()
-    return HardInstance(problem, np.full(n, x), value)
