@@ -11,6 +11,7 @@ from xrisk.inner import Groups, LinearModel, as_rows
 from xrisk.problem import Problem
 from xrisk.solvers import (
     ALEXR,
+    SOX,
     Conjugate,
     Decreasing,
     Entropy,
@@ -29,6 +30,10 @@ def cvar():
 
 def chi2():
     return xrisk.group_dro(*table(), divergence="chi2", lam=1.0, loss="squared_hinge", l2=0.1)
+
+
+def chi2_logistic():
+    return xrisk.group_dro(*table(), divergence="chi2", lam=1.0, l2=0.1)
 
 
 def kl_sparse():
@@ -78,4 +83,5 @@ CASES = [
     Case("alexr-tasks-lse", lambda: tasks(LogSumExp(2.0)), ALEXR(0.05, 0.1, blocks=2, batch=3), 20000, 0.02),
     Case("alexr-squares", squares, ALEXR(0.05, 0.1, blocks=2, average=PolynomialAverage(2)), 20000, 0.02),
     Case("alexr-noisy", noisy, ALEXR(0.1, 0.05, blocks=2, average=GeometricAverage(0.999)), 20000, 0.02),
+    Case("sox", chi2_logistic, SOX(SLOW, Stagewise(0.5, 0.5, 2000, 2.0), 0.5, blocks=3), 20000, 0.01),
 ]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import xrisk
+from tests.solvers import running
 from tests.solvers.cases import CASES
 from xrisk.compile import specialise
 from xrisk.inner import (
@@ -21,29 +22,30 @@ from xrisk.inner import (
     new_batch,
     shares_batch,
 )
+from xrisk.run.checkpoint import leaves, with_leaves
 
 each = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+each_kernel = pytest.mark.parametrize(  # a solver around another one has no kernel of its own
+    "case", [case for case in CASES if "solver" not in case.solver._fields], ids=lambda case: case.name
+)
 
 
 def begin(case, seed=0):
-    """Problem, solver, state and generator of a fresh run."""
-    stated = case.problem()
-    problem, solver = case.solver.prepare(stated)
-    w = np.full(inner_size(stated.inner), 0.01)
-    rng = np.random.default_rng(seed)
-    return problem, solver, solver.init(problem, solver.start(stated, w), rng), rng
+    return running.begin(case.problem(), case.solver, seed, start=0.01)
 
 
 def assert_same(a, b, **tolerance):
-    for name, left, right in zip(a._fields, a, b, strict=True):
+    left, right = leaves(a), leaves(b)
+    assert left.keys() == right.keys()
+    for name in left:
         if tolerance:
-            np.testing.assert_allclose(left, right, err_msg=name, **tolerance)
+            np.testing.assert_allclose(left[name], right[name], err_msg=name, **tolerance)
         else:
-            np.testing.assert_array_equal(left, right, err_msg=name)
+            np.testing.assert_array_equal(left[name], right[name], err_msg=name)
 
 
 def copied(state):
-    return type(state)(*(field.copy() if isinstance(field, np.ndarray) else field for field in state))
+    return with_leaves(state, {name: leaf.copy() for name, leaf in leaves(state).items()})
 
 
 def test_every_solver_has_a_case():
@@ -72,7 +74,7 @@ def test_state_types_stay(case):
     problem, solver, state, rng = begin(case)
     after = solver.advance(problem, copied(state), 5, rng)
     assert [type(field) for field in after] == [type(field) for field in state]
-    assert [np.asarray(field).dtype for field in after] == [np.asarray(field).dtype for field in state]
+    assert [leaf.dtype for leaf in leaves(after).values()] == [leaf.dtype for leaf in leaves(state).values()]
 
 
 @each
@@ -96,7 +98,7 @@ def test_another_seed_gives_another_run(case):
     assert (runs[0].w != runs[1].w).any()
 
 
-@each
+@each_kernel
 def test_compiled_equals_uncompiled(case):
     problem, solver, state, rng = begin(case)
     compiled = solver.advance(problem, copied(state), 50, rng)
@@ -187,3 +189,10 @@ def test_it_converges_to_the_exact_optimum(case):
     best = xrisk.solvers.exact(stated)
     result = xrisk.minimize(stated, case.solver, budget=xrisk.Budget(iterations=case.iterations), rng=0)
     assert -1e-8 < result.value - best.value < case.gap
+
+
+@each
+def test_the_card_is_filled_in(case):
+    card = case.solver.card()
+    assert card.confidence in ("read", "recalled", "reconstructed")
+    assert all([card.name, card.paper, card.values, card.gradients, card.rate])

@@ -4,8 +4,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from xrisk.inner.oracle import Oracles
-from xrisk.problem import Problem
+from xrisk.compile import canonical
+from xrisk.inner.oracle import Oracles, inner_count
+from xrisk.problem import Problem, coupled
+from xrisk.solvers.card import MethodCard, require
+from xrisk.solvers.schedules import average_weight, check_fraction, check_step
+
+BLOCKS = 8  # per iteration, where a solver leaves them open
 
 
 class Solver(Protocol):
@@ -14,6 +19,9 @@ class Solver(Protocol):
     States are NamedTuples of arrays, whole numbers and further states. ``advance`` may write into the arrays of the
     state it is given. Advancing by a and then by b must equal advancing by a + b, bit for bit.
     """
+
+    def card(self) -> MethodCard:
+        """What the method needs, costs and promises."""
 
     def prepare(self, problem: Problem) -> tuple[Problem, Any]:
         """The problem in the form this solver works on, and the solver with its open choices settled.
@@ -38,3 +46,45 @@ class Solver(Protocol):
 
     def oracles(self, problem: Problem, t: int) -> Oracles:
         """Calls of the oracles in the first t iterations, full passes included."""
+
+
+def settled(problem: Problem, solver: Any) -> tuple[Problem, Any]:
+    """The problem in its coupled form, and the solver with its open choices settled and its usual fields checked.
+
+    The usual fields are ``step`` and ``dual_step`` (positive numbers or schedules), ``track`` and ``momentum``
+    (numbers in (0, 1] or schedules), ``blocks``, ``batch`` and ``average``; a solver has those it uses.
+    """
+    require(problem, solver.card())
+    problem = coupled(problem)
+    n = inner_count(problem.inner)
+    if "blocks" in solver._fields and solver.blocks is None:
+        solver = solver._replace(blocks=min(BLOCKS, n))
+    solver = canonical(solver)
+    for name, field in zip(solver._fields, solver, strict=True):
+        if name in CHECKS:
+            CHECKS[name](name, field)
+    if not 1 <= getattr(solver, "blocks", 1) <= n:
+        raise ValueError(f"blocks must lie between 1 and the number of inner functions, {n}, got {solver.blocks}")
+    return problem, solver
+
+
+def _check_batch(name: str, batch: int) -> None:
+    if batch < 1:
+        raise ValueError(f"{name} must be at least 1, got {batch}")
+
+
+def _check_average(name: str, average: Any) -> None:
+    if not average_weight.implemented(average):
+        raise TypeError(f"{name} must be a spec that implements average_weight, got {average!r}")
+    if hasattr(average, "check"):
+        average.check()
+
+
+CHECKS = {
+    "step": check_step,
+    "dual_step": check_step,
+    "track": check_fraction,
+    "momentum": check_fraction,
+    "batch": _check_batch,
+    "average": _check_average,
+}

@@ -191,6 +191,15 @@ def check_step(name: str, schedule: float | Decreasing | Stagewise) -> None:
         raise ValueError(f"{name} must be a positive number or a schedule, got {schedule!r}")
     if isinstance(schedule, float):
         _positive(name, schedule)
+    else:
+        schedule.check()
+
+
+def check_fraction(name: str, schedule: float | Decreasing | Stagewise) -> None:
+    """Refuse a weight of an average that is neither in (0, 1] nor a schedule that starts there."""
+    check_step(name, schedule)
+    if rate(schedule, 0) > 1.0:
+        raise ValueError(f"{name} must lie in (0, 1], got {schedule!r}")
 
 
 def _positive(name: str, value: float) -> None:

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import canonical, kernel, specialise
+from xrisk.compile import kernel, specialise
 from xrisk.functions import prox
 from xrisk.inner.oracle import (
     Oracles,
@@ -18,7 +18,9 @@ from xrisk.inner.oracle import (
     shares_batch,
     uniform_index,
 )
-from xrisk.problem import Problem, coupled, coupled_start
+from xrisk.problem import Problem, coupled_start
+from xrisk.solvers.base import settled
+from xrisk.solvers.card import MethodCard
 from xrisk.solvers.mirror import Quadratic, mirror_check, mirror_dual, mirror_start, mirror_step
 from xrisk.solvers.schedules import (
     Decreasing,
@@ -26,7 +28,6 @@ from xrisk.solvers.schedules import (
     Stagewise,
     average_kept,
     average_weight,
-    check_step,
     rate,
 )
 
@@ -98,31 +99,24 @@ class ALEXR(NamedTuple):
     mirror: Any = Quadratic()
     average: Any = PolynomialAverage()
 
-    def prepare(self, problem: Problem) -> tuple[Problem, "ALEXR"]:
-        problem = coupled(problem)
-        n = inner_count(problem.inner)
-        solver = canonical(self._replace(blocks=min(8, n) if self.blocks is None else self.blocks))
-        solver.check(problem)
-        return problem, solver
+    def card(self) -> MethodCard:
+        return MethodCard(
+            "ALEXR",
+            "Wang and Yang, ALEXR, Algorithm 1; its book chapter, Algorithm 18",
+            "read",
+            values="SB" if self.theta == 0.0 else "2SB",
+            gradients="SB",
+            rate="convex n/(Sε²) in the objective; f smooth and r strongly convex n/(Sε) in the squared distance",
+        )
 
-    def check(self, problem: Problem) -> None:
-        """Refuse parameters that do not fit the coupled problem."""
-        n = inner_count(problem.inner)
-        check_step("step", self.step)
-        check_step("dual_step", self.dual_step)
-        for schedule in (self.step, self.dual_step, self.average):
-            if hasattr(schedule, "check"):
-                schedule.check()
+    def prepare(self, problem: Problem) -> tuple[Problem, "ALEXR"]:
+        problem, solver = settled(problem, self)
         if not 0.0 <= self.theta <= 1.0:
             raise ValueError(f"theta must lie between 0 and 1, got {self.theta}")
-        if self.blocks is None or not 1 <= self.blocks <= n:
-            raise ValueError(f"blocks must lie between 1 and the number of inner functions, {n}, got {self.blocks}")
-        if self.batch < 1:
-            raise ValueError(f"batch must be at least 1, got {self.batch}")
-        for name, spec, verb in (("mirror", self.mirror, mirror_step), ("average", self.average, average_weight)):
-            if not verb.implemented(spec):
-                raise TypeError(f"{name} must be a spec that implements {verb.__name__}, got {spec!r}")
+        if not mirror_step.implemented(self.mirror):
+            raise TypeError(f"mirror must be a spec that implements mirror_step, got {self.mirror!r}")
         mirror_check(self.mirror, problem.outer)
+        return problem, solver
 
     def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
         return coupled_start(problem, w)

@@ -1,0 +1,54 @@
+"""What a method needs, costs and promises, and how well its rule is established: the table of methods."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from xrisk.functions import block_is_monotone, block_is_smooth, penalty_convexity
+from xrisk.inner.oracle import exact_values, exact_vjp, inner_smoothness
+from xrisk.problem import Problem, coupled
+
+
+class Need(NamedTuple):
+    """What a problem must have, or what a theorem asks of it."""
+
+    words: str  # completes "the method needs …"
+    met: Callable[[Problem], bool]  # of the problem as stated
+
+
+class MethodCard(NamedTuple):
+    """A row of the table of methods.
+
+    ``confidence`` says how well the rule is established: "read" in a primary text or the authors' code, "recalled"
+    from the literature, "reconstructed" from its description. S is the number of blocks per iteration, B that of
+    samples of each, n that of all blocks.
+    """
+
+    name: str
+    paper: str  # with algorithm or equation
+    confidence: str
+    values: str  # sampled inner values per iteration
+    gradients: str  # sampled inner gradients per iteration
+    rate: str  # iterations to ε, and of what
+    needs: tuple[Need, ...] = ()  # refused otherwise
+    theory: tuple[Need, ...] = ()  # asked by the rate; the method runs without
+
+
+SMOOTH_OUTER = Need("a smooth outer function", lambda problem: bool(block_is_smooth(coupled(problem).outer)))
+MONOTONE_OUTER = Need(
+    "a non-decreasing outer function", lambda problem: bool(block_is_monotone(coupled(problem).outer))
+)
+SMOOTH_INNER = Need("smooth inner functions", lambda problem: bool(inner_smoothness(problem.inner) < np.inf))
+STRONGLY_CONVEX = Need("a strongly convex penalty", lambda problem: bool(penalty_convexity(problem.penalty) > 0.0))
+FULL_PASSES = Need(
+    "inner functions that are finite sums",
+    lambda problem: exact_values.implemented(problem.inner) and exact_vjp.implemented(problem.inner),
+)
+
+
+def require(problem: Problem, card: MethodCard) -> None:
+    """Refuse a problem that lacks what the method needs."""
+    for need in card.needs:
+        if not need.met(problem):
+            raise ValueError(f"{card.name} needs {need.words}, got {type(problem.outer).__name__}")

@@ -1,0 +1,207 @@
+"""SOX: a moving average of every inner value, and one of the gradient."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xrisk.compile import kernel, specialise
+from xrisk.functions import block_slope, prox
+from xrisk.generic import generic
+from xrisk.inner.oracle import (
+    Oracles,
+    batch_value,
+    batch_vjp,
+    draw,
+    inner_count,
+    inner_dim,
+    new_batch,
+    shares_batch,
+    uniform_index,
+)
+from xrisk.problem import Problem, coupled_start
+from xrisk.solvers.base import settled
+from xrisk.solvers.card import SMOOTH_OUTER, MethodCard
+from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
+
+
+@generic
+def draws_again(pairing):
+    """Whether the Jacobian is sampled on a batch of its own."""
+
+
+@generic
+def looks_back(pairing):
+    """Whether the slope of f is taken at the tracked value from before its update."""
+
+
+class FreshBatch(NamedTuple):
+    """∇f at the new uᵢ, Jacobian on an independent batch (book, Algorithm 14)."""
+
+
+class OldValue(NamedTuple):
+    """∇f at the old uᵢ, Jacobian on the same batch (the paper)."""
+
+
+class SameBatch(NamedTuple):
+    """∇f at the new uᵢ, Jacobian on the same batch (the authors' code)."""
+
+
+draws_again.of(FreshBatch)(lambda pairing: True)
+draws_again.of(OldValue)(lambda pairing: False)
+draws_again.of(SameBatch)(lambda pairing: False)
+looks_back.of(FreshBatch)(lambda pairing: False)
+looks_back.of(OldValue)(lambda pairing: True)
+looks_back.of(SameBatch)(lambda pairing: False)
+
+
+class SOXState(NamedTuple):
+    w: np.ndarray  # iterate
+    u: np.ndarray  # (n, m) u[i] tracks gᵢ(w)
+    seen: np.ndarray  # (n,) whether block i was ever sampled
+    v: np.ndarray  # tracks the gradient
+    w_mean: np.ndarray  # average of the iterates
+    order: np.ndarray  # (n,) a permutation of the blocks; its head is the present sample
+    t: int  # iterations done
+
+
+class SOX(NamedTuple):
+    """Stochastic optimisation of X-risks [1]_, Algorithm 1; [2]_, Algorithm 14. Rule: read.
+
+    For a sample of blocks i::
+
+        uᵢ ← (1 − γ) uᵢ + γ g(x_t; 𝓑)
+        z = mean Jᵢ(x_t; 𝓑̃)ᵀ ∇f(uᵢ),    v ← (1 − β) v + β z
+        x_{t+1} = prox_{s r}( x_t − s v )
+
+    Parameters
+    ----------
+    step : float or schedule
+        Step size s.
+    track : float or schedule
+        Weight γ of the new inner value.
+    momentum : float or schedule
+        Weight β of the new gradient; 1 for no momentum.
+    blocks : int, optional
+        Blocks per iteration S; by default 8, or all of them if there are fewer.
+    batch : int
+        Samples per block and batch, B.
+    pairing : FreshBatch(), OldValue() or SameBatch()
+        At which uᵢ the slope is taken, and whether the Jacobian has a batch of its own.
+    average : LastIterate(), UniformAverage(), PolynomialAverage(), …
+        What is reported; the theorem is about a random iterate.
+
+    Notes
+    -----
+    The paper has no proximal step, ours stands for its ∇r. A block's first sample sets uᵢ, the first gradient v.
+    With a kink in f the method runs on a subgradient, which its theorem does not cover.
+
+    References
+    ----------
+    .. [1] Wang and Yang, Finite-sum coupled compositional stochastic optimization: theory and applications, 2022.
+    .. [2] Yang, opt4ml, section 5.1.
+
+    Examples
+    --------
+    >>> import xrisk
+    >>> from xrisk.functions import HardSmooth, L2
+    >>> from xrisk.inner import NoisyCoordinates
+    >>> problem = xrisk.Problem(NoisyCoordinates(n=4, nu=0.3), HardSmooth(nu=0.3), L2(0.125))
+    >>> solver = xrisk.solvers.SOX(step=0.2, track=0.05, blocks=2)
+    >>> result = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=5000), rng=0)
+    >>> bool(abs(result.w + 0.2).max() < 0.1)
+    True
+    """
+
+    step: float | Decreasing | Stagewise = 0.05
+    track: float | Decreasing | Stagewise = 0.1
+    momentum: float | Decreasing | Stagewise = 1.0
+    blocks: int | None = None
+    batch: int = 8
+    pairing: Any = FreshBatch()
+    average: Any = PolynomialAverage()
+
+    def card(self) -> MethodCard:
+        return MethodCard(
+            "SOX",
+            "Wang and Yang 2022, Algorithm 1; book, Algorithm 14",
+            "read",
+            values="SB",
+            gradients="SB",
+            rate="non-convex n/(Sε⁴) to ‖∇F‖ ≤ ε; strongly convex n/(Sμε) in the squared distance",
+            theory=(SMOOTH_OUTER,),
+        )
+
+    def prepare(self, problem: Problem) -> tuple[Problem, "SOX"]:
+        if not draws_again.implemented(self.pairing):
+            raise TypeError(f"pairing must be FreshBatch(), OldValue() or SameBatch(), got {self.pairing!r}")
+        return settled(problem, self)
+
+    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
+        return coupled_start(problem, w)
+
+    def init(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> SOXState:
+        n, m = inner_count(problem.inner), inner_dim(problem.inner)
+        return SOXState(
+            x.copy(), np.zeros((n, m)), np.zeros(n, dtype=bool), np.zeros(x.size), x.copy(), np.arange(n), 0
+        )
+
+    def advance(self, problem: Problem, state: SOXState, n_steps: int, rng: np.random.Generator) -> SOXState:
+        return specialise(sox_steps, problem, self)(problem, state, self, n_steps, rng)
+
+    def solution(self, state: SOXState) -> np.ndarray:
+        return state.w_mean
+
+    def dual(self, problem: Problem, state: SOXState) -> np.ndarray:
+        return slopes_at(problem, state.u)
+
+    def oracles(self, problem: Problem, t: int) -> Oracles:
+        samples = t * (self.blocks or 0) * self.batch * inner_dim(problem.inner)
+        return Oracles(values=samples, gradients=samples)
+
+
+def slopes_at(problem: Problem, u: np.ndarray) -> np.ndarray:
+    """y = ∇f(u), block by block, (n, m)."""
+    y = np.empty_like(u)
+    for i in range(u.shape[0]):
+        block_slope(problem.outer, u[i], y[i])
+    return y
+
+
+@kernel
+def sox_steps(problem, state, solver, n_steps, rng):
+    w, u, seen, v, w_mean, order, t0 = state
+    g, f, r = problem
+    m = inner_dim(g)
+    value, y, grad = np.empty(m), np.empty(m), np.empty(w.size)
+    batch, batch_grad = new_batch(g, solver.batch), new_batch(g, solver.batch)
+    for t in range(t0, t0 + n_steps):
+        step, track, momentum = rate(solver.step, t), rate(solver.track, t), rate(solver.momentum, t)
+        for j in range(w.size):
+            grad[j] = 0.0
+        for a in range(solver.blocks):
+            b = uniform_index(rng, a, order.size)
+            order[a], order[b] = order[b], order[a]
+            i = order[a]
+            if a == 0 or not shares_batch(g):
+                batch = draw(g, i, rng, batch)
+                batch_grad = draw(g, i, rng, batch_grad) if draws_again(solver.pairing) else batch
+            batch_value(g, i, w, batch, value)
+            if not seen[i]:
+                seen[i] = True
+                for j in range(m):
+                    u[i, j] = value[j]
+            if looks_back(solver.pairing):
+                block_slope(f, u[i], y)
+            for j in range(m):
+                u[i, j] += track * (value[j] - u[i, j])
+            if not looks_back(solver.pairing):
+                block_slope(f, u[i], y)
+            batch_vjp(g, i, w, batch_grad, y, 1.0 / solver.blocks, grad)
+        for j in range(w.size):
+            v[j] += (momentum if t > 0 else 1.0) * (grad[j] - v[j])
+            w[j] -= step * v[j]
+        prox(r, w, step)
+        weight = average_weight(solver.average, t)
+        for j in range(w.size):
+            w_mean[j] += weight * (w[j] - w_mean[j])
+    return SOXState(w, u, seen, v, w_mean, order, t0 + n_steps)

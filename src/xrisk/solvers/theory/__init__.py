@@ -1,0 +1,29 @@
+"""Parameter settings of the theorems: from the constants of a problem and a target ε to a solver."""
+
+from xrisk.solvers.theory.alexr import (
+    Constants,
+    Setting,
+    estimate_constants,
+    theorem_3,
+    theorem_5_7,
+    theorem_5_8,
+    theorem_5_9,
+    theorem_6,
+    theorem_18,
+    theorem_20,
+    theorem_22,
+)
+
+__all__ = [
+    "Constants",
+    "Setting",
+    "estimate_constants",
+    "theorem_3",
+    "theorem_5_7",
+    "theorem_5_8",
+    "theorem_5_9",
+    "theorem_6",
+    "theorem_18",
+    "theorem_20",
+    "theorem_22",
+]

@@ -1,0 +1,112 @@
+"""Small problems in plain NumPy, for the naive twins: nothing of the package is used here but the data."""
+
+import numpy as np
+
+from tests.conftest import table
+
+
+class Naive:
+    """f of the groups' mean logistic losses, less a threshold if there is one, under an l2 penalty.
+
+    ``x`` is (w, c) with a threshold, else w. Batches are drawn row by row from the generator, as the package does.
+    """
+
+    def __init__(self, outer, *, threshold, x0, batch, l2=0.1, per_block=1):
+        X, y, groups = table()
+        order = np.argsort(groups, kind="stable")
+        self.X, self.y = X[order], y[order].astype(float)
+        self.offsets = np.concatenate(([0], np.cumsum(np.bincount(groups))))
+        self.outer, self.threshold, self.x0 = outer, threshold, x0
+        self.batch, self.l2, self.per_block = batch, l2, per_block
+        self.n, self.m = 6 // per_block, per_block
+
+    def draw(self, i, rng):
+        rows = []
+        for j in range(i * self.per_block, (i + 1) * self.per_block):
+            low, high = self.offsets[j], self.offsets[j + 1]
+            rows.append([low + int(rng.random() * (high - low)) for _ in range(self.batch)])
+        return np.array(rows)
+
+    def everything(self, i):
+        """All rows of block i; for problems of one group per block."""
+        return np.arange(self.offsets[i], self.offsets[i + 1])[None, :]
+
+    def value(self, i, x, rows):
+        w, c = (x[:-1], x[-1]) if self.threshold else (x, 0.0)
+        return np.array([np.logaddexp(0.0, -self.y[r] * (self.X[r] @ w)).mean() - c for r in rows])
+
+    def jacobian(self, i, x, rows):
+        w = x[:-1] if self.threshold else x
+        slopes = [-self.y[r] / (1.0 + np.exp(self.y[r] * (self.X[r] @ w))) for r in rows]
+        J = np.array([s @ self.X[r] / len(r) for s, r in zip(slopes, rows, strict=True)])
+        return np.column_stack([J, -np.ones(len(rows))]) if self.threshold else J
+
+    def slope(self, u):
+        """∂f(u), (m,)."""
+        return self.outer.slope(u)
+
+    def dual_step(self, u, y, tau):
+        """argmax_y ⟨y, u⟩ − f*(y) − (τ/2)‖y − y₀‖²."""
+        return self.outer.dual_step(u, y, tau)
+
+    def prox(self, x, s):
+        if self.threshold:
+            return np.append(x[:-1] / (1.0 + s * self.l2), x[-1] - s)
+        return x / (1.0 + s * self.l2)
+
+
+class Hinge:
+    """CVaR: f(u) = (u)₊/α."""
+
+    def __init__(self, alpha=0.4):
+        self.top = 1.0 / alpha
+
+    def slope(self, u):
+        return self.top * (u > 0.0)
+
+    def dual_step(self, u, y, tau):
+        return np.clip(y + u / tau, 0.0, self.top)
+
+
+class ChiSquare:
+    """χ², convention A, strength 1: f(u) = ½(u+1)₊² − ½."""
+
+    def slope(self, u):
+        return np.maximum(u + 1.0, 0.0)
+
+    def dual_step(self, u, y, tau):
+        return np.maximum((u + tau * y + 1.0) / (1.0 + tau), 0.0)
+
+
+class LogSumExp:
+    """f(u) = β⁻¹ log Σ exp(β uⱼ)."""
+
+    def __init__(self, beta=2.0):
+        self.beta = beta
+
+    def slope(self, u):
+        e = np.exp(self.beta * (u - u.max()))
+        return e / e.sum()
+
+
+def cvar(x0, batch):
+    """As ``cases.cvar``."""
+    return Naive(Hinge(), threshold=True, x0=x0, batch=batch)
+
+
+def chi2(x0, batch):
+    """As ``cases.chi2_logistic``."""
+    return Naive(ChiSquare(), threshold=True, x0=x0, batch=batch)
+
+
+def lse(x0, batch):
+    """As ``cases.tasks(LogSumExp(2.0))``: three tasks of two groups each."""
+    return Naive(LogSumExp(), threshold=False, x0=x0, batch=batch, per_block=2)
+
+
+def sampled(order, blocks, rng):
+    """Blocks without replacement, one at a time, so that batches are drawn in between."""
+    for a in range(blocks):
+        b = a + int(rng.random() * (order.size - a))
+        order[[a, b]] = order[[b, a]]
+        yield int(order[a])

@@ -1,0 +1,23 @@
+"""Runs of solvers step by step, for tests."""
+
+import numpy as np
+
+from xrisk.inner import inner_size
+
+
+def begin(stated, solver, seed=0, start=0.0):
+    """Problem, solver, state and generator of a fresh run."""
+    problem, solver = solver.prepare(stated)
+    w = np.full(inner_size(stated.inner), start)
+    rng = np.random.default_rng(seed)
+    return problem, solver, solver.init(problem, solver.start(stated, w), rng), rng
+
+
+def iterates(stated, solver, steps=50, seed=0):
+    """The start x_0 and the iterates x_1, …, x_T; not from zero, where every risk stands on the kink of CVaR."""
+    problem, solver, state, rng = begin(stated, solver, seed, start=0.1)
+    xs = [state.w.copy()]
+    for _ in range(steps):
+        state = solver.advance(problem, state, 1, rng)
+        xs.append(state.w.copy())
+    return xs[0], np.array(xs[1:])
