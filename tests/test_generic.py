@@ -107,8 +107,8 @@ def test_names_of_specs_are_unique_across_the_package():
 
 
 def test_canonical_specs_hold_floats_where_fields_say_so():
-    spec = canonical(xrisk.solvers.ALEXR(step=1, theta=0, blocks=2))
-    assert [type(spec.step), type(spec.theta), type(spec.blocks)] == [float, float, int]
+    spec = canonical(xrisk.solvers.ALEXR(step=1, dual_step=np.float32(0.5), theta=np.float64(0), blocks=2))
+    assert [type(field) for field in spec[:4]] == [float, float, float, int]
 
 
 def test_walk_meets_every_spec():

@@ -3,6 +3,7 @@
 import functools
 import glob
 import hashlib
+import numbers
 import os
 import pickle
 import types as python_types
@@ -102,7 +103,7 @@ def specialise(compiled: Any, *specs: Any) -> Any:
 
 
 def canonical(spec: Any) -> Any:
-    """The same spec with ``float`` where a field says so: an ``int`` there would compile a kernel once more.
+    """The same spec with ``float`` where a field says so: any other number there would compile a kernel once more.
 
     Examples
     --------
@@ -116,7 +117,7 @@ def canonical(spec: Any) -> Any:
     hints = _float_fields(type(spec))  # type: ignore[arg-type]
     return spec._replace(
         **{
-            name: float(value) if name in hints and isinstance(value, int) else canonical(value)
+            name: float(value) if name in hints and isinstance(value, numbers.Real) else canonical(value)
             for name, value in zip(spec._fields, spec, strict=True)
         }
     )

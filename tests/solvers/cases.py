@@ -11,6 +11,9 @@ from xrisk.inner import Groups, LinearModel, as_rows
 from xrisk.problem import Problem
 from xrisk.solvers import (
     ALEXR,
+    BSGD,
+    SONEX,
+    SONX,
     SOX,
     Conjugate,
     Decreasing,
@@ -20,6 +23,7 @@ from xrisk.solvers import (
     PolynomialAverage,
     StageAverage,
     Stagewise,
+    TheoryCorrection,
     UniformAverage,
 )
 
@@ -83,5 +87,10 @@ CASES = [
     Case("alexr-tasks-lse", lambda: tasks(LogSumExp(2.0)), ALEXR(0.05, 0.1, blocks=2, batch=3), 20000, 0.02),
     Case("alexr-squares", squares, ALEXR(0.05, 0.1, blocks=2, average=PolynomialAverage(2)), 20000, 0.02),
     Case("alexr-noisy", noisy, ALEXR(0.1, 0.05, blocks=2, average=GeometricAverage(0.999)), 20000, 0.02),
+    Case("bsgd", chi2_logistic, BSGD(0.02, blocks=3, batch=8), 10000, 0.01),  # the bias, at most σ₀²/16, is in the gap
+    Case("sonex-v1", cvar, SONEX(0.02, nu=0.02, correction=0.0, blocks=3), 10000, 0.01),
+    Case("sonex-v2", cvar, SONEX(0.02, nu=0.02, blocks=3), 10000, 0.01),
+    Case("sonx-v1", cvar, SONX(0.02, correction=0.0, blocks=3), 10000, 0.01),
+    Case("sonx-v2", cvar, SONX(0.02, correction=TheoryCorrection(), blocks=3), 10000, 0.01),
     Case("sox", chi2_logistic, SOX(SLOW, Stagewise(0.5, 0.5, 2000, 2.0), 0.5, blocks=3), 20000, 0.01),
 ]

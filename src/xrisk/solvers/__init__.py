@@ -3,6 +3,9 @@
 from xrisk.solvers import theory
 from xrisk.solvers.card import MethodCard, Need
 from xrisk.solvers.coupled.alexr import ALEXR
+from xrisk.solvers.coupled.bsgd import BSGD
+from xrisk.solvers.coupled.sonex import SONEX
+from xrisk.solvers.coupled.sonx import SONX
 from xrisk.solvers.coupled.sox import SOX, FreshBatch, OldValue, SameBatch
 from xrisk.solvers.exact import Optimum, exact
 from xrisk.solvers.mirror import Conjugate, Entropy, Quadratic
@@ -15,12 +18,16 @@ from xrisk.solvers.schedules import (
     Stagewise,
     UniformAverage,
 )
+from xrisk.solvers.tracking import TheoryCorrection
 
-METHODS = (ALEXR, SOX)  # what the contract of the tests runs over
+METHODS = (ALEXR, BSGD, SONEX, SONX, SOX)  # what the contract of the tests runs over
 
 __all__ = [
     "ALEXR",
+    "BSGD",
     "METHODS",
+    "SONEX",
+    "SONX",
     "SOX",
     "Conjugate",
     "Decreasing",
@@ -37,6 +44,7 @@ __all__ = [
     "SameBatch",
     "StageAverage",
     "Stagewise",
+    "TheoryCorrection",
     "UniformAverage",
     "exact",
     "theory",

@@ -1,0 +1,137 @@
+"""What methods that track inner values share: the filter of uᵢ, its correction γ′, and averages of what was seen.
+
+    uᵢ ← (1 − γ) uᵢ + γ g(x_t; 𝓑) + γ′ (g(x_t; 𝓑) − g(x_{t−1}; 𝓑))
+
+With γ′ = 0 this is the moving average of SOX, with γ′ > 0 the filter of MSVR, with γ′ = 1 − γ that of STORM.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba.extending import register_jitable
+
+from xrisk.functions import block_start
+from xrisk.generic import generic
+from xrisk.inner.oracle import inner_count, inner_dim, uniform_index
+from xrisk.problem import Problem
+from xrisk.solvers.schedules import Decreasing, Stagewise, rate
+
+
+@generic
+def corrects(correction):
+    """Whether the filter looks at the iterate before, too."""
+
+
+@generic
+def correction_weight(correction, track, n, blocks):
+    """γ′ for the weight γ of the new value and ``blocks`` of n inner functions per iteration."""
+
+
+class TheoryCorrection(NamedTuple):
+    """γ′ = min{ (n − S)/(S (1 − γ)) + 1 − γ, cap }: the theorem's weight [1]_, for γ ≤ ½.
+
+    It makes up for the n/S iterations in which a block waits for its turn. Large weights add noise; in practice a
+    ``cap`` of one or less does better.
+
+    References
+    ----------
+    .. [1] Jiang, Li, Wang, Zhang and Yang, Multi-block-single-probe variance reduced estimator for coupled
+       compositional optimization, 2022.
+
+    Examples
+    --------
+    >>> from xrisk.solvers import TheoryCorrection
+    >>> from xrisk.solvers.tracking import correction_weight
+    >>> correction_weight(TheoryCorrection(), 0.5, 6, 3)
+    2.5
+    >>> correction_weight(TheoryCorrection(cap=1.0), 0.5, 6, 3)
+    1.0
+    """
+
+    cap: float = np.inf
+
+    def check(self) -> None:
+        """Refuse a cap that is not positive."""
+        if not self.cap > 0.0:
+            raise ValueError(f"cap must be positive, got {self.cap}")
+
+
+@corrects.of(float)
+def _(correction):
+    return correction != 0.0
+
+
+@corrects.of(TheoryCorrection)
+def _(correction):
+    return True
+
+
+@correction_weight.of(float)
+def _(correction, track, n, blocks):
+    return correction
+
+
+@correction_weight.of(TheoryCorrection)
+def _(correction, track, n, blocks):
+    return min((n - blocks) / (blocks * (1.0 - track)) + 1.0 - track, correction.cap)
+
+
+def check_correction(correction: Any, track: float | Decreasing | Stagewise) -> None:
+    """Refuse a γ′ that is neither a non-negative number nor the theory's, which asks for γ ≤ ½."""
+    if not corrects.implemented(correction):
+        raise TypeError(f"correction must be a number or TheoryCorrection(), got {correction!r}")
+    if hasattr(correction, "check"):
+        correction.check()
+        if rate(track, 0) > 0.5:
+            raise ValueError(f"track must be at most 0.5 for {correction!r}, got {track!r}")
+    elif not 0.0 <= correction < np.inf:
+        raise ValueError(f"correction must not be negative, got {correction}")
+
+
+def first_duals(problem: Problem) -> np.ndarray:
+    """A dual of every block to start from, (n, m)."""
+    y = np.empty((inner_count(problem.inner), inner_dim(problem.inner)))
+    for block in y:
+        block_start(problem.outer, block)
+    return y
+
+
+@register_jitable
+def next_block(order, a, rng):
+    """The a-th block of a sample without replacement; ``order`` is a permutation whose head is the sample."""
+    b = uniform_index(rng, a, order.size)
+    order[a], order[b] = order[b], order[a]
+    return order[a]
+
+
+@register_jitable
+def meet(u, value, value_prev):
+    """At a block's first sample uᵢ is the value seen, and there is nothing to correct."""
+    for j in range(u.size):
+        u[j] = value[j]
+        value_prev[j] = value[j]
+
+
+@register_jitable
+def follow(u, value, value_prev, track, correction):
+    """The filter of uᵢ; without correction ``value_prev`` is not read."""
+    for j in range(u.size):
+        u[j] += track * (value[j] - u[j])
+        if correction != 0.0:
+            u[j] += correction * (value[j] - value_prev[j])
+
+
+@register_jitable
+def mix(mean, new, weight):
+    """mean ← mean + weight (new − mean)."""
+    for j in range(mean.size):
+        mean[j] += weight * (new[j] - mean[j])
+
+
+@register_jitable
+def visit_weight(weight, n, blocks):
+    """Weight of a block's slope in the mean of its slopes, ``weight`` being that of an iterate in theirs.
+
+    A block is seen in one of n/S iterations, so its mean has n/S times fewer terms.
+    """
+    return min(weight * n / blocks, 1.0)
