@@ -174,7 +174,7 @@ ORDER = [
         "run",
         "applications",
     ),
-    *("metrics", "datasets", "persistence", "auto", "estimators", "report", "cli"),
+    *("metrics", "datasets", "persistence", "auto", "estimators", "report", "race", "cli"),
 ]
 
 

@@ -1,12 +1,10 @@
-"""The commands: fit, evaluate, demo.
+"""The commands: fit, evaluate, demo; those about methods stand in `xrisk.cli.methods`.
 
 Exit codes: 0 done; 2 wrong file or option, told in one sentence; 3 done, but a limit ran out before the certificate
 reached its tolerance.
 """
 
 import json
-from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,8 @@ from rich.text import Text
 import xrisk
 from xrisk.applications import LOSSES
 from xrisk.cli.demo import problems
+from xrisk.cli.methods import compare_methods, methods
+from xrisk.cli.options import DIVERGENCES, numbers, refuse_unwritable, told_in_a_sentence, words
 from xrisk.cli.read import Refused, read_table
 from xrisk.cli.screen import FRAME, plain, progress, report_grid, study_grid
 from xrisk.cli.table import Prepared, Wish, column_rows, prepare
@@ -29,32 +29,7 @@ from xrisk.report.study import group_names, judge
 from xrisk.report.words import score, verdict
 from xrisk.run import Stop
 
-DIVERGENCES = ("cvar", "chi2", "chi2-b", "kl", "max")
 NOT_CERTIFIED = 3
-
-
-def _words(context: Any, option: Any, value: str | None) -> tuple[str, ...]:
-    return tuple(part.strip() for part in (value or "").split(",") if part.strip())
-
-
-def _numbers(context: Any, option: Any, value: str) -> tuple[float, ...]:
-    try:
-        return tuple(float(part) for part in value.split(","))
-    except ValueError as error:
-        raise click.BadParameter(f"must be a number, or numbers with commas between, got {value!r}") from error
-
-
-def told_in_a_sentence(command: Callable) -> Callable:
-    """Turn the library's refusals of bad values into a sentence and exit code 2."""
-
-    @wraps(command)
-    def run(*args: Any, **options: Any) -> Any:
-        try:
-            return command(*args, **options)
-        except (ValueError, OSError) as error:
-            raise Refused(" ".join(str(error).split())) from error
-
-    return run
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -63,10 +38,14 @@ def app() -> None:
     """Train models for what the average hides: the worst groups of a table."""
 
 
+app.add_command(methods)
+app.add_command(compare_methods, "compare")
+
+
 @app.command()
 @click.argument("data")
 @click.option("--target", required=True, help="Column to predict.")
-@click.option("--groups", callback=_words, help="Columns whose intersections are the groups: race,sex.")
+@click.option("--groups", callback=words, help="Columns whose intersections are the groups: race,sex.")
 @click.option("--objective", type=click.Choice(["group-dro"]), default="group-dro", help="What to minimise.")
 @click.option(
     "--divergence", type=click.Choice(DIVERGENCES), default="cvar", show_default=True, help="Worst case over."
@@ -75,10 +54,10 @@ def app() -> None:
 @click.option("--lam", default=1.0, show_default=True, help="Strength, for chi2 and kl.")
 @click.option("--loss", type=click.Choice(sorted(LOSSES)), help="Default: logistic for classes, squared for numbers.")
 @click.option("--l1", default=0.0, show_default=True, help="Strength of the l1 penalty.")
-@click.option("--l2", default="1e-3", show_default=True, callback=_numbers, help="Strength; of several the best.")
+@click.option("--l2", default="1e-3", show_default=True, callback=numbers, help="Strength; of several the best.")
 @click.option("--task", type=click.Choice(["auto", "classification", "regression"]), default="auto", show_default=True)
-@click.option("--categorical", callback=_words, help="Columns of numbers that are codes.")
-@click.option("--drop", callback=_words, help="Columns not to use.")
+@click.option("--categorical", callback=words, help="Columns of numbers that are codes.")
+@click.option("--drop", callback=words, help="Columns not to use.")
 @click.option("--bands", default=4, show_default=True, help="Bands that many-valued numbers in --groups are cut into.")
 @click.option("--groups-as-features", is_flag=True, help="Predict from the columns of the groups too.")
 @click.option("--validation", default=0.25, show_default=True, help="Share of rows to judge by.")
@@ -98,7 +77,7 @@ def fit(data: str, **options: Any) -> None:
     wish = Wish(**{name: options[name] for name in Wish._fields})
     quiet = options["as_json"]
     for path in (options["out"], options["page"]):
-        _refuse_unwritable(path)
+        refuse_unwritable(path)
     if wish.bands < 2 or wish.seed < 0:
         raise Refused(f"--bands must be at least 2 and --seed not negative, got {wish.bands} and {wish.seed}")
     prepared = prepare(read_table(data), wish, data)
@@ -118,11 +97,6 @@ def fit(data: str, **options: Any) -> None:
     raise SystemExit(0 if study.robust.model.stop_ is Stop.REACHED else NOT_CERTIFIED)
 
 
-def _refuse_unwritable(path: str | None) -> None:
-    if path is not None and not Path(path).resolve().parent.is_dir():
-        raise Refused(f"{path} cannot be written: its folder does not exist")
-
-
 def _columns(prepared: Prepared) -> list[dict[str, str]]:
     return [{"name": name, "kind": kind, "detail": detail} for name, kind, detail in column_rows(prepared.encoding)]
 
@@ -139,9 +113,9 @@ def _column_grid(prepared: Prepared, data: str) -> Grid:
 
 def _study(prepared: Prepared, data: str, options: dict[str, Any], err: Console, quiet: bool) -> Study:
     is_class = prepared.encoding.task == "classification"
-    words = ("divergence", "alpha", "lam", "l1", "tol", "max_seconds")
+    passed = ("divergence", "alpha", "lam", "l1", "tol", "max_seconds")
     model: Any = (GroupDROClassifier if is_class else GroupDRORegressor)(
-        **{name: options[name] for name in words},
+        **{name: options[name] for name in passed},
         loss=options["loss"] or ("logistic" if is_class else "squared"),
         l2=options["l2"][0],
         random_state=options["seed"],
@@ -227,12 +201,12 @@ def demo(page: str, seed: int, as_json: bool) -> None:
 
     The first run compiles; the machine code stays on disk.
     """
-    _refuse_unwritable(page)
+    refuse_unwritable(page)
     out, err = Console(), Console(stderr=True)
     studies = []
-    for model, rows, words in problems(seed):
+    for model, rows, about in problems(seed):
         with progress(err, enabled=err.is_terminal and not as_json) as watch:
-            study = compare(model, *rows, **words, watch=watch)
+            study = compare(model, *rows, **about, watch=watch)
         studies.append(study)
         if not as_json:
             out.print(Text(f"\n{study.title}", style="bold"))

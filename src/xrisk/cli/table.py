@@ -65,7 +65,7 @@ def prepare(read: Read, wish: Wish, path: str) -> Prepared:
     if grouping.missing:
         notes.append(f"{grouping.missing:,} rows have no group in at least one column: there it is called 'missing'.")
     names = np.array(grouping.names, dtype=str)[grouping.labels]
-    rows, held_out = split(names, y, validation=wish.validation, seed=wish.seed)
+    rows, held_out = _split(names, y, wish)
     encoding = learn_encoding(
         frame.iloc[rows],
         target=wish.target,
@@ -78,6 +78,13 @@ def prepare(read: Read, wish: Wish, path: str) -> Prepared:
     notes += encoding_notes(encoding)
     train, validation = (Part(encoding.encode(frame.iloc[part]), y[part], names[part]) for part in (rows, held_out))
     return Prepared(encoding, train, validation, tuple(notes))
+
+
+def _split(names: np.ndarray, y: np.ndarray, wish: Wish) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of training and validation rows; all are for training where no share is asked for."""
+    if wish.validation == 0.0:
+        return np.arange(y.size), np.arange(0)
+    return split(names, y, validation=wish.validation, seed=wish.seed)
 
 
 def _with_target(frame: Any, target: str, path: str, notes: list[str]) -> Any:

@@ -1,0 +1,190 @@
+"""The commands about methods: their table, and races between them."""
+
+import json
+import os
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+import xrisk
+from xrisk.applications import LOSSES, group_dro
+from xrisk.cli.options import DIVERGENCES, refuse_unwritable, told_in_a_sentence, words
+from xrisk.cli.read import Refused, read_table
+from xrisk.cli.screen import FRAME, plain, progress
+from xrisk.cli.table import Wish, prepare
+from xrisk.problem import Problem
+from xrisk.race import PAPER, PROBLEMS, Race, as_dict, draw_race, race
+from xrisk.race.words import COLUMNS as RACE_COLUMNS
+from xrisk.race.words import rows as race_rows
+from xrisk.run import Budget
+from xrisk.solvers.catalogue import CATALOGUE, COLUMNS, as_markdown, describe, refusal, rows
+
+FILES = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet", ".pq")
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--problem", help="Say which methods apply to this problem of `xrisk compare`, and why others do not.")
+@click.option("--markdown", is_flag=True, help="Print docs/methods.md.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
+@told_in_a_sentence
+def methods(name: str | None, problem: str | None, markdown: bool, as_json: bool) -> None:
+    """The table of methods, or all about one: what it needs, costs and promises, and where its rule is from."""
+    if markdown:
+        click.echo(as_markdown(), nl=False)
+    elif as_json:
+        click.echo(json.dumps([dict(zip(COLUMNS, row, strict=True)) for row in rows()]))
+    elif name is not None:
+        Console().print(Text(describe(_chosen((name,))[name])))
+    elif problem is not None:
+        Console().print(_applies(_named(problem), problem))
+    else:
+        Console().print(_table())
+
+
+def _table() -> Grid:
+    grid = Grid(title=Text("S blocks of B samples per iteration, n blocks in all; more by xrisk methods NAME"), **FRAME)
+    shown = ("name", "values", "gradients", "needs", "theory asks for", "rule")
+    for title in shown:
+        grid.add_column(title, overflow="fold", no_wrap=title == "name")
+    for row in rows():
+        cells = dict(zip(COLUMNS, row, strict=True))
+        grid.add_row(*(Text(cells[title]) for title in shown))
+    return grid
+
+
+def _applies(stated: Problem, title: str) -> Grid:
+    grid = Grid(title=Text(f"On {title}: {PROBLEMS[title].description}"), **FRAME)
+    grid.add_column("name", no_wrap=True)
+    grid.add_column("applies")
+    for name, solver in CATALOGUE.items():
+        reason = refusal(stated, solver)
+        grid.add_row(name, "yes" if reason is None else Text(reason, style="dim"))
+    return grid
+
+
+def _named(name: str) -> Problem:
+    if name not in PROBLEMS:
+        raise Refused(f"there is no problem {name!r}; there are {', '.join(PROBLEMS)}, or a file with --target")
+    return PROBLEMS[name].build()
+
+
+def _chosen(names: tuple[str, ...]) -> dict[str, Any]:
+    unknown = [name for name in names if name not in CATALOGUE]
+    if unknown:
+        raise Refused(f"there is no method {unknown[0]!r}; there are {', '.join(CATALOGUE)}")
+    return {name: CATALOGUE[name] for name in names or CATALOGUE}
+
+
+def _grid(context: Any, option: Any, values: tuple[str, ...]) -> dict[str, tuple[float, ...]]:
+    grid = {}
+    for value in values:
+        field, _, numbers = value.partition("=")
+        try:
+            grid[field.strip().replace("-", "_")] = tuple(float(number) for number in numbers.split(","))
+        except ValueError as error:
+            raise click.BadParameter(f"must look like step=0.01,0.1, got {value!r}") from error
+    return grid
+
+
+@click.command(epilog=f"Problems: {', '.join(PROBLEMS)}.")
+@click.argument("problem")
+@click.option("--methods", "names", callback=words, help="Which, with commas between; all that apply by default.")
+@click.option("--oracle-calls", type=float, help="Budget of each run in sampled values and gradients.")
+@click.option("--iterations", type=float, help="Budget of each run in iterations.")
+@click.option("--seconds", type=float, help="Budget of each run in seconds inside the method.")
+@click.option("--seeds", default=5, show_default=True, help="Runs of each method.")
+@click.option("--tune", is_flag=True, help="Tune every method over the grid of the ALEXR paper first.")
+@click.option("--grid", multiple=True, callback=_grid, help="Tune over these instead: --grid step=0.01,0.1 --grid …")
+@click.option("--jobs", default=os.cpu_count() or 1, show_default=True, help="Processes.")
+@click.option("--target", help="Of a file: the column to predict.")
+@click.option("--groups", callback=words, help="Of a file: columns whose intersections are the groups.")
+@click.option("--divergence", type=click.Choice(DIVERGENCES), default="cvar", show_default=True)
+@click.option("--alpha", default=0.1, show_default=True, help="Of a file: fraction of the groups, for cvar.")
+@click.option("--lam", default=1.0, show_default=True, help="Of a file: strength, for chi2 and kl.")
+@click.option("--loss", type=click.Choice(sorted(LOSSES)), help="Of a file: logistic for classes by default.")
+@click.option("--l2", default=1e-3, show_default=True, help="Of a file: strength of the penalty.")
+@click.option("--out", type=click.Path(dir_okay=False), help="Write all numbers (JSON) here.")
+@click.option("--picture", type=click.Path(dir_okay=False), help="Draw the race (PNG, SVG or PDF) here.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
+@told_in_a_sentence
+def compare_methods(problem: str, names: tuple[str, ...], as_json: bool, **options: Any) -> None:
+    """Race methods on a problem: a named one, or group DRO on a table (CSV or Parquet).
+
+    All runs have the same budget, 10⁶ oracle calls unless you say otherwise. With --tune or --grid every method is
+    run at all combinations of its fields, with a seed apart, and races at its best. Gaps are to the certified optimum.
+    """
+    for path in (options["out"], options["picture"]):
+        refuse_unwritable(path)
+    solvers = _chosen(names)
+    budget = Budget(*(options[name] for name in Budget._fields))
+    budget = budget if any(limit is not None for limit in budget) else Budget(oracle_calls=1e6)
+    stated, title = _stated(problem, options)
+    err = Console(stderr=True)
+    with progress(err, enabled=err.is_terminal and not as_json) as watch:
+        found = race(
+            stated,
+            solvers,
+            budget=budget,
+            seeds=range(options["seeds"]),
+            grid=options["grid"] or (PAPER if options["tune"] else None),
+            jobs=options["jobs"],
+            title=title,
+            watch=watch,
+        )
+    _write(found, options)
+    if as_json:
+        click.echo(json.dumps(_told(found)))
+    else:
+        _tell(found, options)
+
+
+def _stated(problem: str, options: dict[str, Any]) -> tuple[Problem, str]:
+    if not problem.lower().endswith(FILES):
+        return _named(problem), f"{problem}: {PROBLEMS[problem].description}"
+    if options["target"] is None:
+        raise Refused("--target is needed: the column of the file to predict")
+    wish = Wish(options["target"], options["groups"], "auto", (), (), 4, False, 0.0, 0)
+    prepared = prepare(read_table(problem), wish, problem)
+    X, y, groups = prepared.train
+    loss = options["loss"] or ("logistic" if prepared.encoding.task == "classification" else "squared")
+    if prepared.encoding.task == "classification":
+        classes, codes = np.unique(y, return_inverse=True)
+        y = np.where(codes == 1, 1, -1) if classes.size == 2 else codes
+        loss = loss if classes.size == 2 else "multinomial"
+    passed = {name: options[name] for name in ("divergence", "alpha", "lam", "l2")}
+    stated = group_dro(X, y, groups, loss=loss, **passed)
+    return stated, f"{os.path.basename(problem)}: {options['divergence']} over {np.unique(groups).size} groups"
+
+
+def _told(found: Race) -> dict[str, Any]:
+    return {"command": "compare", "xrisk": xrisk.__version__, **as_dict(found)}
+
+
+def _write(found: Race, options: dict[str, Any]) -> None:
+    if options["out"]:
+        with open(options["out"], "w", encoding="utf-8") as file:
+            json.dump(_told(found), file, indent=1, allow_nan=False)
+    if options["picture"]:
+        draw_race(found, options["picture"])
+
+
+def _tell(found: Race, options: dict[str, Any]) -> None:
+    out = Console()
+    grid = Grid(title=Text(f"{plain(found.problem)}; {found.size[0]} blocks, {found.size[1]} variables"), **FRAME)
+    for title in RACE_COLUMNS:
+        grid.add_column(title, justify="left" if title in RACE_COLUMNS[:2] else "right", overflow="fold")
+    for row in race_rows(found):
+        grid.add_row(*(Text(cell) for cell in row))
+    out.print(grid)
+    goal = found.goal
+    out.print(f"Optimum {goal.value:.9g}, at least {goal.dual:.9g}; gaps are medians over the seeds.", highlight=False)
+    for name, reason in found.refused.items():
+        out.print(Text(f"{name} does not apply: {reason}", style="dim"))
+    for what, path in (("Numbers", options["out"]), ("Picture", options["picture"])):
+        if path:
+            out.print(Text(f"{what}: {path}"))

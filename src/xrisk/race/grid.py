@@ -1,0 +1,50 @@
+"""The cells a method is tuned over: every combination of the values given for the fields it has."""
+
+import itertools
+from typing import Any
+
+STEPS = tuple(digit * 10.0**power for power in (-3, -2, -1) for digit in (2, 5, 10))
+# the grids of the ALEXR paper, appendix F
+PAPER: dict[str, tuple[float, ...]] = {
+    "step": STEPS,
+    "dual_step": STEPS,
+    "theta": (0.1, 1.0),
+    "track": (0.1, 0.3, 0.5, 0.7, 0.9),
+}
+
+Setting = dict[str, float]
+
+
+def cells(solver: Any, grid: dict[str, tuple[float, ...]]) -> list[Setting]:
+    """All combinations of the fields that the solver, or the one it wraps, has; a field at 0 is off and stays so.
+
+    Examples
+    --------
+    >>> from xrisk.race.grid import cells
+    >>> from xrisk.solvers import ALEXR
+    >>> cells(ALEXR(theta=0.0), {"step": (0.1, 0.2), "theta": (0.5,), "track": (0.1,)})
+    [{'step': 0.1}, {'step': 0.2}]
+    """
+    if "solver" in solver._fields:
+        return cells(solver.solver, grid)
+    tuned = [name for name in grid if name in solver._fields and getattr(solver, name) != 0.0]
+    return [dict(zip(tuned, cell, strict=True)) for cell in itertools.product(*(grid[name] for name in tuned))]
+
+
+def with_setting(solver: Any, setting: Setting) -> Any:
+    """The solver at a cell; of a schedule the first value is set.
+
+    Examples
+    --------
+    >>> from xrisk.race.grid import with_setting
+    >>> from xrisk.solvers import ALEXR, Decreasing
+    >>> with_setting(ALEXR(step=Decreasing(0.1, 50.0)), {"step": 0.5, "theta": 1.0}).step
+    Decreasing(initial=0.5, delay=50.0, power=0.5)
+    """
+    if "solver" in solver._fields:
+        return solver._replace(solver=with_setting(solver.solver, setting))
+    return solver._replace(**{name: _set(getattr(solver, name), value) for name, value in setting.items()})
+
+
+def _set(old: Any, value: float) -> Any:
+    return old._replace(initial=value) if hasattr(old, "initial") else value

@@ -1,0 +1,80 @@
+"""A race as a table and as JSON."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from xrisk.race.run import Entry, Race
+
+COLUMNS = ("method", "setting", "median gap", "lowest", "highest", "iterations", "values + gradients", "seconds")
+
+
+def rows(race: Race) -> list[tuple[str, ...]]:
+    """A row for each method, the best first, in the order of COLUMNS."""
+    return [_row(race, entry) for entry in race.entries]
+
+
+def _row(race: Race, entry: Entry) -> tuple[str, ...]:
+    gaps = race.gaps(entry)
+    last = [heat.points[-1] for heat in entry.heats]
+    seconds = float(np.median([point.seconds for point in last]))
+    marks = [shown_gap(race, gap) for gap in (float(np.median(gaps)), gaps.min(), gaps.max())]
+    return (
+        entry.name,
+        shown_setting(entry),
+        *marks,
+        f"{last[0].iterations:,}",
+        f"{last[0].oracle_calls:,}",
+        f"{seconds:.3g}",
+    )
+
+
+def shown_setting(entry: Entry) -> str:
+    """The tuned fields, "step 0.1, track 0.3"; a dash if nothing was tuned."""
+    return ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in entry.setting.items()) or "–"
+
+
+def shown_gap(race: Race, gap: float) -> str:
+    """A gap; below what the certificate of the optimum can tell only that it is so."""
+    if math.isinf(gap):
+        return "diverged"
+    least = max(race.goal.value - race.goal.dual, 1e-12 * abs(race.goal.value))
+    return f"{gap:.2e}" if gap > least else f"< {least:.0e}"
+
+
+def as_markdown(race: Race) -> str:
+    """The table in Markdown."""
+    lines = [" | ".join(COLUMNS), " | ".join(["---"] * len(COLUMNS)), *(" | ".join(row) for row in rows(race))]
+    return "\n".join(f"| {line} |" for line in lines)
+
+
+def as_dict(race: Race) -> dict[str, Any]:
+    """Everything of a race in numbers and text, for JSON."""
+    return {
+        "problem": race.problem,
+        "blocks": race.size[0],
+        "variables": race.size[1],
+        "optimum": {"value": race.goal.value, "at_least": race.goal.dual},
+        "budget": race.budget._asdict(),
+        "grid": {name: list(values) for name, values in race.grid.items()},
+        "methods": [_entry(race, entry) for entry in race.entries],
+        "refused": race.refused,
+    }
+
+
+def _entry(race: Race, entry: Entry) -> dict[str, Any]:
+    gaps = race.gaps(entry)
+    card = entry.solver.card()
+    return {
+        "name": entry.name,
+        "solver": repr(entry.solver),
+        "rule": {"paper": card.paper, "confidence": card.confidence},
+        "setting": entry.setting,
+        "cells_tried": entry.tried,
+        "final_gaps": [float(gap) if math.isfinite(gap) else None for gap in gaps],
+        "runs": [
+            {"seed": heat.seed, "stop": heat.stop, "points": [point._asdict() for point in heat.points]}
+            for heat in entry.heats
+        ],
+    }

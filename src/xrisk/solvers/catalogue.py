@@ -1,0 +1,121 @@
+"""Every method by the name it is raced under, and the table of methods."""
+
+import inspect
+import re
+from typing import Any
+
+from xrisk.problem import Problem
+from xrisk.solvers.card import Need
+from xrisk.solvers.coupled.alexr import ALEXR
+from xrisk.solvers.coupled.sox import SOX, OldValue, SameBatch
+from xrisk.solvers.mirror import Conjugate
+
+CATALOGUE: dict[str, Any] = {
+    "alexr": ALEXR(),
+    "alexr-theta0": ALEXR(theta=0.0),
+    "alexr-conjugate": ALEXR(mirror=Conjugate()),
+    "sox": SOX(),
+    "sox-momentum": SOX(momentum=0.1),
+    "sox-old": SOX(pairing=OldValue()),
+    "sox-same": SOX(pairing=SameBatch()),
+}
+
+
+def refusal(problem: Problem, solver: Any) -> str | None:
+    """Why the solver does not apply to the problem, in one sentence; None if it does.
+
+    Examples
+    --------
+    >>> import xrisk
+    >>> from xrisk.datasets import make_groups
+    >>> from xrisk.solvers.catalogue import CATALOGUE, refusal
+    >>> table = make_groups(5, n=500, random_state=0)
+    >>> problem = xrisk.group_dro(table.X, table.y, table.groups, divergence="max")
+    >>> refusal(problem, CATALOGUE["alexr"]) is None
+    True
+    >>> refusal(problem, CATALOGUE["alexr-conjugate"])
+    'mirror must be Quadratic() for an outer function with a kink, got Conjugate() for CVaRHinge(alpha=0.2)'
+    """
+    try:
+        solver.prepare(problem)
+    except (TypeError, ValueError) as error:
+        return str(error)
+    return None
+
+
+INTRODUCTION = """# Methods
+
+Generated from the code by `xrisk methods --markdown`. Names are those of `xrisk compare --methods`.
+
+Every iteration samples S of n blocks and B samples of each, unless said otherwise. *Needs* is what a problem must have:
+otherwise the method refuses it and says why. *Theory asks for* is what the rate is proved under; the method runs
+without. *Rule* says how well the update is established: *read* in a primary text or the authors' code, *recalled* from the
+literature, *reconstructed* from its description. Rates are in iterations, constants and logarithms left out."""
+
+COLUMNS = ("name", "solver", "needs", "values", "gradients", "rate", "theory asks for", "paper", "rule")
+
+
+def rows(catalogue: dict[str, Any] = CATALOGUE) -> list[tuple[str, ...]]:
+    """The table of methods, a row for each, in the order of COLUMNS."""
+    return [_row(name, solver) for name, solver in catalogue.items()]
+
+
+def _row(name: str, solver: Any) -> tuple[str, ...]:
+    card = solver.card()
+    needs, theory = _joined(card.needs), _joined(card.theory)
+    return (name, _as_code(solver), needs, card.values, card.gradients, card.rate, theory, card.paper, card.confidence)
+
+
+def describe(solver: Any) -> str:
+    """All about a method: its box of formulas and notes, what it needs, costs and promises."""
+    card = solver.card()
+    facts = {
+        "needs": _joined(card.needs),
+        "per iteration": f"{card.values} values, {card.gradients} gradients",
+        "rate": card.rate,
+        "theory asks for": _joined(card.theory),
+        "paper": card.paper,
+        "rule": card.confidence,
+        "in Python": f"xrisk.solvers.{_as_code(solver)}; {solver}",
+    }
+    return "\n".join([_about(solver), "", *(f"{name}: {fact}" for name, fact in facts.items())])
+
+
+def _joined(needs: tuple[Need, ...]) -> str:
+    return ", ".join(need.words for need in needs) or "–"
+
+
+def _about(solver: Any) -> str:
+    """The docstring without its parameters and examples."""
+    text = inspect.getdoc(type(solver)) or ""
+    titles = re.split(r"\n(\w+)\n-{3,}\n", text)
+    sections = {"": titles[0], **dict(zip(titles[1::2], titles[2::2], strict=True))}
+    parts = [sections.get(title, "").strip() for title in ("", "Notes", "References")]
+    return re.sub(r"(?:\.\. )?\[(\d+)\]_?", r"[\1]", "\n\n".join(part for part in parts if part))
+
+
+def _as_code(solver: Any) -> str:
+    """The solver with the fields that are not at their defaults."""
+    defaults = type(solver)._field_defaults
+    # compared as text: two specs without fields are equal as tuples, whatever their names
+    given = [f"{name}={field!r}" for name, field in solver._asdict().items() if repr(field) != repr(defaults[name])]
+    return f"{type(solver).__name__}({', '.join(given)})"
+
+
+def as_markdown() -> str:
+    """The page docs/methods.md."""
+    lines = [" | ".join(COLUMNS), " | ".join(["---"] * len(COLUMNS)), *(" | ".join(row) for row in rows())]
+    table = "\n".join(f"| {line} |" for line in lines)
+    first = {type(solver): solver for solver in reversed(CATALOGUE.values())}
+    kinds = dict.fromkeys(type(solver) for solver in CATALOGUE.values())
+    parts = [f"## {first[kind].card().name}\n\n{_fenced(_about(first[kind]))}" for kind in kinds]
+    return "\n\n".join([INTRODUCTION, table, *parts]) + "\n"
+
+
+def _fenced(text: str) -> str:
+    """Literal blocks and literals of a docstring as those of Markdown."""
+
+    def fence(block: re.Match) -> str:
+        return f":\n\n```text\n{inspect.cleandoc(block[1])}\n```\n"
+
+    return re.sub(r"::\n\n((?:[ ]+.*\n?|\n)+)", fence, text.replace("``", "`")).strip()
