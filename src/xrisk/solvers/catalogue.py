@@ -7,6 +7,9 @@ from typing import Any
 from xrisk.problem import Problem
 from xrisk.solvers.card import Need
 from xrisk.solvers.coupled.alexr import ALEXR
+from xrisk.solvers.coupled.bsgd import BSGD
+from xrisk.solvers.coupled.sonex import SONEX
+from xrisk.solvers.coupled.sonx import SONX
 from xrisk.solvers.coupled.sox import SOX, OldValue, SameBatch
 from xrisk.solvers.mirror import Conjugate
 
@@ -18,6 +21,11 @@ CATALOGUE: dict[str, Any] = {
     "sox-momentum": SOX(momentum=0.1),
     "sox-old": SOX(pairing=OldValue()),
     "sox-same": SOX(pairing=SameBatch()),
+    "sonx-v1": SONX(correction=0.0),
+    "sonx-v2": SONX(),
+    "sonex-v1": SONEX(correction=0.0),
+    "sonex-v2": SONEX(),
+    "bsgd": BSGD(),
 }
 
 
