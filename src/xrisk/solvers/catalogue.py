@@ -57,8 +57,8 @@ Generated from the code by `xrisk methods --markdown`. Names are those of `xrisk
 
 Every iteration samples S of n blocks and B samples of each, unless said otherwise. *Needs* is what a problem must have:
 otherwise the method refuses it and says why. *Theory asks for* is what the rate is proved under; the method runs
-without. *Rule* says how well the update is established: *read* in a primary text or the authors' code, *recalled* from the
-literature, *reconstructed* from its description. Rates are in iterations, constants and logarithms left out."""
+without. *Rule* says how well the update is established: *read* in a primary text or the authors' code, *recalled* from
+the literature, *reconstructed* from its description. Rates are in iterations, constants and logarithms left out."""
 
 COLUMNS = ("name", "solver", "needs", "values", "gradients", "rate", "theory asks for", "paper", "rule")
 
