@@ -12,9 +12,11 @@ from xrisk.problem import Problem
 from xrisk.solvers import (
     ALEXR,
     BSGD,
+    MSVR,
     SONEX,
     SONX,
     SOX,
+    AveragedGradient,
     Conjugate,
     Decreasing,
     Entropy,
@@ -88,6 +90,8 @@ CASES = [
     Case("alexr-squares", squares, ALEXR(0.05, 0.1, blocks=2, average=PolynomialAverage(2)), 20000, 0.02),
     Case("alexr-noisy", noisy, ALEXR(0.1, 0.05, blocks=2, average=GeometricAverage(0.999)), 20000, 0.02),
     Case("bsgd", chi2_logistic, BSGD(0.02, blocks=3, batch=8), 10000, 0.01),  # the bias, at most σ₀²/16, is in the gap
+    Case("msvr-v1", chi2_logistic, MSVR(blocks=3, gradient=AveragedGradient()), 10000, 0.01),
+    Case("msvr-v2", chi2_logistic, MSVR(blocks=3), 10000, 0.01),
     Case("sonex-v1", cvar, SONEX(0.02, nu=0.02, correction=0.0, blocks=3), 10000, 0.01),
     Case("sonex-v2", cvar, SONEX(0.02, nu=0.02, blocks=3), 10000, 0.01),
     Case("sonx-v1", cvar, SONX(0.02, correction=0.0, blocks=3), 10000, 0.01),

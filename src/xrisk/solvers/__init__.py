@@ -4,6 +4,7 @@ from xrisk.solvers import theory
 from xrisk.solvers.card import MethodCard, Need
 from xrisk.solvers.coupled.alexr import ALEXR
 from xrisk.solvers.coupled.bsgd import BSGD
+from xrisk.solvers.coupled.msvr import MSVR, AveragedGradient, CorrectedGradient, PlainStep, UnitStep
 from xrisk.solvers.coupled.sonex import SONEX
 from xrisk.solvers.coupled.sonx import SONX
 from xrisk.solvers.coupled.sox import SOX, FreshBatch, OldValue, SameBatch
@@ -20,16 +21,19 @@ from xrisk.solvers.schedules import (
 )
 from xrisk.solvers.tracking import TheoryCorrection
 
-METHODS = (ALEXR, BSGD, SONEX, SONX, SOX)  # what the contract of the tests runs over
+METHODS = (ALEXR, BSGD, MSVR, SONEX, SONX, SOX)  # what the contract of the tests runs over
 
 __all__ = [
     "ALEXR",
     "BSGD",
     "METHODS",
+    "MSVR",
     "SONEX",
     "SONX",
     "SOX",
+    "AveragedGradient",
     "Conjugate",
+    "CorrectedGradient",
     "Decreasing",
     "Entropy",
     "FreshBatch",
@@ -39,6 +43,7 @@ __all__ = [
     "Need",
     "OldValue",
     "Optimum",
+    "PlainStep",
     "PolynomialAverage",
     "Quadratic",
     "SameBatch",
@@ -46,6 +51,7 @@ __all__ = [
     "Stagewise",
     "TheoryCorrection",
     "UniformAverage",
+    "UnitStep",
     "exact",
     "theory",
 ]

@@ -135,3 +135,10 @@ def visit_weight(weight, n, blocks):
     A block is seen in one of n/S iterations, so its mean has n/S times fewer terms.
     """
     return min(weight * n / blocks, 1.0)
+
+
+@register_jitable
+def assign(target, source):
+    """target ← source."""
+    for j in range(target.size):
+        target[j] = source[j]
