@@ -21,6 +21,7 @@ LOSSES = [
     fn.Pinball(0.3),
     fn.ExponentialLoss(),
     fn.AffineLoss(),
+    fn.MarginLoss(),
     fn.Multinomial(),
 ]
 MONOTONE = [
@@ -94,9 +95,7 @@ def random_problem(rng, *, loss=None, outer=None, penalty=None):
     loss = pick(rng, LOSSES) if loss is None else loss
     n, dim = int(rng.integers(1, 7)), 1
     if outer is None:
-        outer = pick(
-            rng, RISKS if rng.random() < 0.5 else MONOTONE + (3 * FREE if isinstance(loss, fn.AffineLoss) else JOINT)
-        )
+        outer = pick(rng, RISKS if rng.random() < 0.5 else MONOTONE + (3 * FREE if fn.loss_is_affine(loss) else JOINT))
     if type(outer) in fn.block_value.table:
         n, dim = int(rng.integers(1, 4)), int(rng.integers(2, 4))
     inner = random_groups(rng, loss, n * dim)._replace(dim=dim)

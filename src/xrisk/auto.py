@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.certificate import Certificate, between, certify
-from xrisk.inner.groups import Groups
-from xrisk.inner.oracle import inner_count, inner_lipschitz, inner_size, inner_smoothness
+from xrisk.inner.groups import Groups, group_form
+from xrisk.inner.oracle import inner_count, inner_dim, inner_lipschitz, inner_size, inner_smoothness
 from xrisk.inner.rows import CSR, WithIntercept
 from xrisk.persistence import savable
 from xrisk.problem import Problem
@@ -130,7 +130,7 @@ def auto(
 
 def newton_work(problem: Problem) -> float:
     """Floating-point operations of a full-batch solve; inf where there are too many variables for one."""
-    g, d = problem.inner, inner_size(problem.inner)
+    g, d = group_form(problem.inner), inner_size(problem.inner)
     if not isinstance(g, Groups) or d > LARGEST:
         return np.inf
     rows = g.model.rows.rows if isinstance(g.model.rows, WithIntercept) else g.model.rows
@@ -151,7 +151,7 @@ def stochastic_work(problem: Problem) -> float:
 def _curvature(problem: Problem) -> float:
     """About how much the inner functions bend; where no bound is known, as the squares of the rows are long."""
     g = problem.inner
-    bounds = (inner_smoothness(g), inner_lipschitz(g) ** 2, row_lengths(g).mean())
+    bounds = (inner_smoothness(g), inner_lipschitz(g) ** 2, row_lengths(group_form(g)).mean())
     return next((float(bound) for bound in bounds if np.isfinite(bound) and bound > 0.0), 1.0)
 
 
@@ -174,7 +174,7 @@ class _Search:
     def __init__(self, problem: Problem, w: np.ndarray, limits: _Limits, watch: Any) -> None:
         self.problem, self.limits, self.watch = problem, limits, watch
         self.started, self.iterations, self.halted = time.perf_counter(), 0, False
-        self.w, self.dual_weights = w, np.ones((inner_count(problem.inner), 1))
+        self.w, self.dual_weights = w, np.ones((inner_count(problem.inner), inner_dim(problem.inner)))
         self.certificate: Certificate | None = None
         self.trace: list[AutoPoint] = []
         self.first = problem.value(w)

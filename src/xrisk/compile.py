@@ -102,6 +102,11 @@ def specialise(compiled: Any, *specs: Any) -> Any:
     return compiled if ours else _private(python, classes)
 
 
+def worthwhile(compiled: Any, size: int, *specs: Any) -> Any:
+    """What runs ``specs`` over ``size`` values: compiled where there are enough to win back the time of compiling."""
+    return specialise(compiled, *specs) if size > 500 else getattr(compiled, "py_func", compiled)
+
+
 def canonical(spec: Any) -> Any:
     """The same spec with ``float`` where a field says so: any other number there would compile a kernel once more.
 

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import canonical, walk
+from xrisk.compile import canonical, kernel, walk, worthwhile
 from xrisk.functions import (
     NoPenalty,
     WithThreshold,
@@ -56,7 +56,7 @@ class Problem(NamedTuple):
         if is_risk(self.outer):
             risk = risk_value(self.outer, np.ascontiguousarray(u[:, 0]))
         else:
-            risk = float(np.mean([block_value(self.outer, row) for row in u]))
+            risk = mean_block_value(self.outer, u)
         return float(risk + penalty_value(self.penalty, w))
 
     def check(self) -> None:
@@ -81,6 +81,19 @@ class Problem(NamedTuple):
 def _shown(thing: Any) -> str:
     text = repr(thing)
     return text if len(text) <= 60 and "\n" not in text else f"a {type(thing).__name__}"
+
+
+def mean_block_value(outer: Any, u: np.ndarray) -> float:
+    """mean_i f(uᵢ) of inner values u (n, m)."""
+    values = np.empty(u.shape[0])
+    worthwhile(block_values, u.size, outer)(outer, u, values)
+    return float(values.mean())
+
+
+@kernel
+def block_values(outer, u, out):
+    for i in range(u.shape[0]):
+        out[i] = block_value(outer, u[i])
 
 
 def is_risk(outer: Any) -> bool:

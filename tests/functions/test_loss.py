@@ -152,8 +152,9 @@ def test_classification_and_affine_flags():
         "SquaredHinge",
         "SmoothedHinge",
         "ExponentialLoss",
+        "MarginLoss",
     }
-    assert {name for name, (_, affine) in flags.items() if affine} == {"AffineLoss"}
+    assert {name for name, (_, affine) in flags.items() if affine} == {"AffineLoss", "MarginLoss"}
 
 
 @given(z=vectors(4), k=st.integers(0, 3), direction=vectors(4))

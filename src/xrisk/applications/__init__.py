@@ -3,5 +3,18 @@
 from xrisk.applications.arguments import LOSSES
 from xrisk.applications.groups import group_dro, group_index
 from xrisk.applications.hard import HardInstance, hard_nonsmooth, hard_smooth
+from xrisk.applications.policy import bellman
+from xrisk.applications.robust import robust_logistic
+from xrisk.applications.tasks import multi_task
 
-__all__ = ["LOSSES", "HardInstance", "group_dro", "group_index", "hard_nonsmooth", "hard_smooth"]
+__all__ = [
+    "LOSSES",
+    "HardInstance",
+    "bellman",
+    "group_dro",
+    "group_index",
+    "hard_nonsmooth",
+    "hard_smooth",
+    "multi_task",
+    "robust_logistic",
+]

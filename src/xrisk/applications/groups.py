@@ -72,51 +72,57 @@ def group_dro(
     risk = by_name("divergence", divergence, risks)
     n = row_count(rows)
     offsets, index = group_index(groups, n)
-    weight = _weights(sample_weight, offsets, index, n)
+    weight = position_weights(sample_weight, offsets, index, n)
     model_rows: Any = WithIntercept(rows) if fit_intercept else rows
-    model = _model(model_rows, y, spec, n)
+    model = model_of(model_rows, y, spec, n)
     problem = Problem(Groups(model, offsets, index, weight), risk, penalty_of(l1, l2, fit_intercept, spec))
     problem.check()
     return problem
 
 
-def group_index(groups: Any, n: int) -> tuple[np.ndarray, InOrder | Indexed]:
-    """Offsets and positions of groups given as labels (n,) or as boolean membership (n, groups)."""
+def group_index(groups: Any, n: int, name: str = "groups") -> tuple[np.ndarray, InOrder | Indexed]:
+    """Offsets and positions of groups given as labels (n,) or as boolean membership (n, groups).
+
+    ``name`` is what errors call them.
+    """
     if isinstance(groups, np.ma.MaskedArray):
-        raise ValueError("groups must not be masked: give the rows without a group a label of their own")
+        raise ValueError(f"{name} must not be masked: give the rows that have none a label of their own")
     groups = np.asarray(groups)
     if groups.ndim == 2 and groups.dtype == bool:
-        return _membership(groups, n)
+        return _membership(groups, n, name)
     if groups.shape != (n,):
         raise ValueError(
-            f"groups must be a label for each of the {n} rows of X, or a boolean matrix, got shape {groups.shape}"
+            f"{name} must be a label for each of the {n} rows of X, or a boolean matrix, got shape {groups.shape}"
         )
     if (groups != groups).any() or (groups.dtype == object and any(label is None for label in groups)):
-        raise ValueError("groups must not hold NaN or None: give the rows without a group a label of their own")
+        raise ValueError(f"{name} must not hold NaN or None: give the rows that have none a label of their own")
     try:
         codes = np.unique(groups, return_inverse=True)[1]
     except TypeError as error:
         kinds = ", ".join(sorted({type(label).__name__ for label in groups}))
-        raise TypeError(f"groups must hold labels of one kind, got {kinds}") from error
+        raise TypeError(f"{name} must hold labels of one kind, got {kinds}") from error
     offsets = frozen(np.concatenate(([0], np.cumsum(np.bincount(codes)))))
     if (np.diff(codes) >= 0).all():
         return offsets, InOrder()
     return offsets, Indexed(frozen(np.argsort(codes, kind="stable")))
 
 
-def _membership(member: np.ndarray, n: int) -> tuple[np.ndarray, Indexed]:
+def _membership(member: np.ndarray, n: int, name: str) -> tuple[np.ndarray, Indexed]:
     if member.shape[0] != n:
-        raise ValueError(f"groups must have one row for each of the {n} rows of X, got shape {member.shape}")
+        raise ValueError(f"{name} must have one row for each of the {n} rows of X, got shape {member.shape}")
     if not member.any(axis=1).all():
-        raise ValueError(f"every row must belong to a group, row {int(np.argmin(member.any(axis=1)))} belongs to none")
+        row = int(np.argmin(member.any(axis=1)))
+        raise ValueError(f"every row must belong to a {name[:-1]}, row {row} belongs to none")
     sizes = member.sum(axis=0)
     if (sizes == 0).any():
-        raise ValueError(f"every group must hold at least one row, group {int(np.argmin(sizes))} is empty")
+        one = name[:-1]
+        raise ValueError(f"every {one} must hold at least one row, {one} {int(np.argmin(sizes))} is empty")
     offsets = np.concatenate(([0], np.cumsum(sizes)))
     return frozen(offsets.astype(np.int64)), Indexed(frozen(np.nonzero(member.T)[1]))
 
 
-def _weights(sample_weight: Any, offsets: np.ndarray, index: InOrder | Indexed, n: int) -> Equal | Weighted:
+def position_weights(sample_weight: Any, offsets: np.ndarray, index: InOrder | Indexed, n: int) -> Equal | Weighted:
+    """Weights of the rows, None for equal ones, as weights by position that average to one in every group."""
     if sample_weight is None:
         return Equal()
     weights = as_numbers("sample_weight", sample_weight).astype(np.float64)
@@ -136,7 +142,8 @@ def _weights(sample_weight: Any, offsets: np.ndarray, index: InOrder | Indexed, 
     return Weighted(frozen(weights * np.repeat(sizes / np.add.reduceat(weights, offsets[:-1]), sizes)))
 
 
-def _model(rows: Any, y: Any, loss: Any, n: int) -> LinearModel | SoftmaxModel:
+def model_of(rows: Any, y: Any, loss: Any, n: int) -> LinearModel | SoftmaxModel:
+    """The model of n rows with targets y (n,), which are checked."""
     y = as_numbers("y", y)
     if y.shape != (n,):
         raise ValueError(f"y must have one entry for each of the {n} rows of X, got shape {y.shape}")

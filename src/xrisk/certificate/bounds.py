@@ -8,9 +8,10 @@ import numpy as np
 from xrisk.certificate.rounding import (
     EPS,
     TINY,
-    block_conjugate_terms,
-    block_terms,
+    block_sizes,
+    block_slopes,
     conjugate_above,
+    project_blocks,
     risk_terms,
 )
 from xrisk.certificate.samples import (
@@ -24,15 +25,11 @@ from xrisk.certificate.samples import (
     pulls,
     slopes_at,
 )
-from xrisk.compile import canonical, specialise
+from xrisk.compile import canonical, specialise, worthwhile
 from xrisk.functions import (
     Unpenalised,
-    block_conjugate,
     block_is_monotone,
-    block_project,
-    block_slope,
     block_start,
-    block_value,
     loss_is_affine,
     loss_kink,
     penalty_convexity,
@@ -44,7 +41,8 @@ from xrisk.functions import (
     risk_weights,
 )
 from xrisk.functions.special import norm
-from xrisk.inner.groups import Groups
+from xrisk.inner.groups import Groups, group_form
+from xrisk.inner.models import model_is_affine
 from xrisk.inner.oracle import inner_count, inner_size
 from xrisk.problem import Problem, is_risk
 
@@ -72,6 +70,7 @@ class Weights(NamedTuple):
     conjugate: float
     size: float  # of the terms of the conjugate
     defect: float  # a point that is exactly in the set is this near, in the sum of absolute values
+    scaled: float = 0.0  # of weights made smaller, by which the conjugate changes when they are made nothing
 
 
 class Sums(NamedTuple):
@@ -123,7 +122,7 @@ def certify(problem: Problem, result: Any) -> Certificate:
     True
     """
     problem.check()
-    problem = canonical(problem)
+    problem = canonical(problem._replace(inner=group_form(problem.inner)))
     if not isinstance(problem.inner, Groups):
         raise TypeError(f"a certificate needs group means of a linear model, got {type(problem.inner).__name__}")
     w = _point(problem, result)
@@ -171,8 +170,10 @@ def _primal(problem: Problem, w: np.ndarray, u: np.ndarray, error: np.ndarray) -
     else:
         ends = (u + error,) if block_is_monotone(f) else (u - error, u + error)  # convex: largest at an end
         parts = [end.reshape(-1, m if block_is_monotone(f) else 1) for end in ends]
-        values = np.max([[block_value(f, row) for row in part] for part in parts], axis=0) * (len(parts[0]) / n)
-        size = max(float(np.mean([block_terms(f, row) for row in part])) * (len(part) / n) for part in parts)
+        values, sizes = np.empty((2, len(parts), len(parts[0])))
+        for part, value, terms in zip(parts, values, sizes, strict=True):
+            worthwhile(block_sizes, part.size, f)(f, part, value, terms)
+        values, size = values.max(axis=0) * (len(parts[0]) / n), float(sizes.mean(axis=1).max()) * (len(parts[0]) / n)
     slack = 16 * EPS * (n + m + 16) * size + 4 * EPS * (w.size + 16) * penalty
     slack += TINY * (1.0 + w.size * penalty_convexity(problem.penalty))
     primal = float(values.mean() + penalty + slack)
@@ -198,8 +199,7 @@ def _worst(f: Any, u: np.ndarray) -> np.ndarray:
         q = np.empty(u.shape[0])
         risk_weights(f, np.ascontiguousarray(u[:, 0]), q)
         return u.shape[0] * q[:, None]
-    for i in range(u.shape[0]):
-        block_slope(f, u[i], y[i])
+    worthwhile(block_slopes, u.size, f)(f, u, y)
     return y
 
 
@@ -222,11 +222,10 @@ def _of_risk(rho: Any, y: np.ndarray) -> Weights:
 
 def _of_blocks(f: Any, y: np.ndarray) -> Weights:
     n, m = y.shape
-    for row in y:
-        block_project(f, row)
-    conjugate = float(np.mean([block_conjugate(f, row) for row in y]))
-    size = float(np.mean([block_conjugate_terms(f, row) for row in y]))
-    return Weights(y / n, conjugate, size, 4 * EPS * (m + 8) * float(np.abs(y).sum() / n))
+    conjugates, sizes = np.empty((2, n))
+    worthwhile(project_blocks, y.size, f)(f, y, conjugates, sizes)
+    defect = 4 * EPS * (m + 8) * float(np.abs(y).sum() / n)
+    return Weights(y / n, float(conjugates.mean()), float(sizes.mean()), defect)
 
 
 def _slopes(g: Groups, w: np.ndarray, known: Any) -> list[np.ndarray]:
@@ -255,21 +254,28 @@ def _widths(g: Groups, w: np.ndarray) -> tuple[float, ...]:
 
 
 def _dual(problem: Problem, weights: Weights, v: np.ndarray) -> float:
-    """D(q, v) less its rounding; v is made smaller where r* would be infinite, which the domain of ℓ* allows."""
-    r, free = problem.penalty, 0
+    """D(q, v) less its rounding; v is made smaller where r* would be infinite, which the domain of ℓ* allows.
+
+    An affine loss has no other slopes than its own: there the weights are made smaller, where the domain of f* allows.
+    """
+    g, r, free = problem.inner, problem.penalty, 0
+    by_weights = model_is_affine(g.model) and not is_risk(problem.outer)
+    shrink = _smaller_weights if by_weights else _smaller_slopes
     if isinstance(r, Unpenalised):
         r, free = r.penalty, r.free
-        v = _balanced(problem.inner, weights.q, v, free)
-    sums = _sums(problem.inner, weights, v, free)
+        share = _balance(g, weights.q, v, free, g.offsets[:-1] if by_weights else np.arange(v.shape[0]))
+        weights, v = shrink(problem.outer, weights, v, share)
+    sums = _sums(g, weights, v, free)
     if not np.isfinite(sums.pull.sum() + sums.off):
         return -np.inf
-    share = _finite_share(r, sums)
-    if share < 1.0:
-        sums = _sums(problem.inner, weights, share * v, free)
+    part = _finite_share(r, sums)
+    if part < 1.0:
+        weights, v = shrink(problem.outer, weights, v, np.full(1, part))
+        sums = _sums(g, weights, v, free)
     q, n = weights.q, weights.q.shape[0]
     inner = float((q * sums.mean).sum())
     penalty = specialise(conjugate_above, r)(r, -sums.pull, sums.off)
-    slack = 16 * EPS * (n + 16) * weights.size + _rounding(problem.inner) * float((np.abs(q) * sums.size).sum())
+    slack = 16 * EPS * (n + 16) * weights.size + _rounding(g) * (weights.scaled + float((np.abs(q) * sums.size).sum()))
     slack += weights.defect * float(sums.size.max()) + 4 * EPS * abs(penalty) + TINY
     bound = -weights.conjugate - inner - penalty - slack
     return float(bound) if np.isfinite(bound) else -np.inf
@@ -304,15 +310,29 @@ def _finite_share(r: Any, sums: Sums) -> float:
     return low
 
 
-def _balanced(g: Groups, q: np.ndarray, v: np.ndarray, free: int) -> np.ndarray:
-    """The slopes with those on one side made smaller so that a free coordinate, the last one, has no pull."""
-    if free == 0:
-        return v
-    if free > 1:
-        return np.zeros_like(v)
+def _balance(g: Groups, q: np.ndarray, v: np.ndarray, free: int, starts: np.ndarray) -> np.ndarray:
+    """By how much to shrink each stretch of positions so that a free coordinate, the last one, has no pull."""
+    if free != 1:
+        return np.full(starts.size, 1.0 if free == 0 else 0.0)
     last, parts = np.zeros(inner_size(g)), np.empty(v.shape[0])
     last[-1] = 1.0
     specialise(pulls, g)(g, q, v, last, parts)
+    parts = np.add.reduceat(parts, starts)
     above, below = float(parts[parts > 0].sum()), float(-parts[parts < 0].sum())
     up, down = (below / above, 1.0) if above > below else (1.0, above / below if below > 0.0 else 1.0)
-    return v * np.where(parts > 0, up, np.where(parts < 0, down, 1.0))[:, None]
+    return np.where(parts > 0, up, np.where(parts < 0, down, 1.0))
+
+
+def _smaller_slopes(f: Any, weights: Weights, v: np.ndarray, share: np.ndarray) -> tuple[Weights, np.ndarray]:
+    return weights, v * share[:, None]
+
+
+def _smaller_weights(f: Any, weights: Weights, v: np.ndarray, share: np.ndarray) -> tuple[Weights, np.ndarray]:
+    n, m = weights.q.shape
+    wanted = n * weights.q * share.reshape(-1, m if share.size > 1 else 1)
+    y, zero = wanted.copy(), np.zeros((1, m))
+    smaller, nothing = _of_blocks(f, y), _of_blocks(f, zero)
+    if zero.any() or not np.allclose(y, wanted, rtol=4 * EPS, atol=0.0):  # the domain of f* does not allow it
+        return smaller._replace(conjugate=np.inf), v
+    # f* is convex: weights that balance without rounding cost no more than the way to none at all
+    return smaller._replace(scaled=smaller.size + abs(nothing.conjugate) + nothing.size), v

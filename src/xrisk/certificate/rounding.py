@@ -20,6 +20,9 @@ from xrisk.functions import (
     Scaled,
     Smoothed,
     TopSum,
+    block_conjugate,
+    block_project,
+    block_slope,
     block_value,
     outer_conjugate,
     outer_domain,
@@ -115,19 +118,25 @@ def _(f, y):
 
 @block_terms.otherwise
 def _(f, u):
-    return sum(outer_terms(f, float(x)) for x in u)
+    total = 0.0
+    for k in range(u.size):
+        total += outer_terms(f, float(u[k]))
+    return total
 
 
 @block_terms.of(MaxOuter)
 @block_terms.of(LogSumExp)
 @block_terms.of(TopSum)
 def _(f, u):
-    return abs(block_value(f, u)) + float(np.abs(u).sum())
+    return abs(block_value(f, u)) + np.abs(u).sum()
 
 
 @block_conjugate_terms.otherwise
 def _(f, y):
-    return sum(outer_conjugate_terms(f, float(x)) for x in y)
+    total = 0.0
+    for k in range(y.size):
+        total += outer_conjugate_terms(f, float(y[k]))
+    return total
 
 
 @block_conjugate_terms.of(MaxOuter)
@@ -167,6 +176,29 @@ def _(r):
 @domain_is_product.of(Restricted)
 def _(r):
     return domain_is_product(r.domain)
+
+
+@kernel
+def block_sizes(f, u, values, sizes):
+    """f(uᵢ) and the size of its terms for every block i."""
+    for i in range(u.shape[0]):
+        values[i] = block_value(f, u[i])
+        sizes[i] = block_terms(f, u[i])
+
+
+@kernel
+def block_slopes(f, u, y):
+    for i in range(u.shape[0]):
+        block_slope(f, u[i], y[i])
+
+
+@kernel
+def project_blocks(f, y, conjugates, sizes):
+    """Move every yᵢ into the domain of f*; f*(yᵢ) and the size of its terms."""
+    for i in range(y.shape[0]):
+        block_project(f, y[i])
+        conjugates[i] = block_conjugate(f, y[i])
+        sizes[i] = block_conjugate_terms(f, y[i])
 
 
 @register_jitable

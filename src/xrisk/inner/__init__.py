@@ -22,22 +22,31 @@ from xrisk.inner.oracle import (
     shares_batch,
     uniform_index,
 )
+from xrisk.inner.perturbed import Dropout, Gaussian, Perturbed, Sampler
 from xrisk.inner.rows import CSR, Dense, WithIntercept, add_row, as_rows, row_dot
 from xrisk.inner.shifted import Shifted
+from xrisk.inner.transitions import Reweighted, Simulated, Transitions
 
 __all__ = [
     "CSR",
     "Callables",
     "Dense",
+    "Dropout",
     "Equal",
+    "Gaussian",
     "Groups",
     "InOrder",
     "Indexed",
     "LinearModel",
     "NoisyCoordinates",
     "Oracles",
+    "Perturbed",
+    "Reweighted",
+    "Sampler",
     "Shifted",
+    "Simulated",
     "SoftmaxModel",
+    "Transitions",
     "Weighted",
     "WithIntercept",
     "add_row",

@@ -110,6 +110,19 @@ class Groups(NamedTuple):
             raise ValueError("weights must be finite and non-negative, one for each position")
 
 
+@generic
+def group_form(g):
+    """The same inner functions as group means of a linear model, for what looks at all rows: `exact`, `certify`.
+
+    Inner functions that are none are returned as they are.
+    """
+
+
+@group_form.otherwise
+def _(g):
+    return g
+
+
 @row_at.of(InOrder)
 def _(index, p):
     return p

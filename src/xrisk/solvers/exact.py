@@ -10,6 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from xrisk.compile import canonical
 from xrisk.functions import penalty_value
+from xrisk.inner.groups import group_form
 from xrisk.inner.oracle import inner_count, inner_dim, inner_size
 from xrisk.inner.rows import WithIntercept
 from xrisk.problem import Problem, is_risk
@@ -19,6 +20,7 @@ from xrisk.solvers.newton import (
     Terms,
     add_bend,
     add_pull,
+    add_squares,
     column_sizes,
     empty_terms,
     fill_terms,
@@ -159,7 +161,7 @@ def _threads(point: Point) -> Any:
 def _task(problem: Problem) -> tuple[Task, np.ndarray]:
     problem = canonical(problem)
     problem.check()
-    g = problem.inner
+    g = group_form(problem.inner)
     if type(g) not in scores_of.table or type(problem.penalty) not in walls_of.table:
         raise ValueError(
             f"exact needs group means of a linear model with a penalty of ours, got {type(g).__name__} "
@@ -245,14 +247,16 @@ def _hessian(task: Task, point: Point) -> np.ndarray:
     H = np.zeros((d, d))
     add_bend(task.inner, point.terms, point.y.reshape(-1) / task.n, task.lengths, task.spare, H)
     if point.curve.any():
-        J = jacobian(task.inner, point.terms)
         curve = point.curve
         if link_is_tied(task.link):
+            J = jacobian(task.inner, point.terms)
             blocks = J.reshape(*task.shape, d)
             total = positive_or_one(curve.sum(axis=1))[:, None]
             blocks -= np.einsum("ij,ijk->ik", curve / total, blocks)[:, None, :]
-        J *= np.sqrt(curve.reshape(-1) / task.n)[:, None]
-        H += J.T @ J
+            J *= np.sqrt(curve.reshape(-1) / task.n)[:, None]
+            H += J.T @ J
+        else:
+            add_squares(task.inner, point.terms, curve.reshape(-1) / task.n, H)
     add_wall_hessian(task.walls, point.w, point.theta * task.wall_size, H)
     H[np.diag_indices(d)] += point.theta * task.hold
     return H

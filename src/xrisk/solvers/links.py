@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel, specialise
+from xrisk.compile import kernel, worthwhile
 from xrisk.functions import (
     CVaRHinge,
     CVaRRisk,
@@ -19,7 +19,6 @@ from xrisk.functions import (
     MaxOuter,
     MaxRisk,
     TopSum,
-    block_value,
     outer_conjugate,
     outer_domain,
     outer_value,
@@ -30,7 +29,7 @@ from xrisk.functions import (
 )
 from xrisk.functions.special import xlogx
 from xrisk.generic import generic
-from xrisk.problem import is_risk
+from xrisk.problem import is_risk, mean_block_value
 from xrisk.solvers.smoothing import arc_slope, bend_outer, has_arc, outer_arc, smooth_outer
 
 
@@ -100,12 +99,7 @@ def join_value(outer: Any, u: np.ndarray) -> float:
     """The exact value of the outer function or risk at inner values u (n, m)."""
     if is_risk(outer):
         return float(risk_value(outer, np.ascontiguousarray(u[:, 0])))
-    return float(_ready(mean_block_value, outer, u)(outer, u))
-
-
-def _ready(loop: Any, spec: Any, values: np.ndarray) -> Any:
-    """The loop, compiled if there are enough values to win back the time of compiling it."""
-    return specialise(loop, spec) if values.size > 500 else getattr(loop, "py_func", loop)
+    return mean_block_value(outer, u)
 
 
 @generic
@@ -160,7 +154,7 @@ def _(link):
 
 @link_slopes.of(Apart)
 def _(link, u, mu, shift, y, curve):
-    _ready(apart_slopes, link, u)(link.f, u, mu, y, curve)
+    worthwhile(apart_slopes, u.size, link)(link.f, u, mu, y, curve)
 
 
 @link_slopes.of(Tied)
@@ -177,17 +171,17 @@ def _(link, u, mu, shift, y, curve):
 
 @link_slopes.of(Thresholded)
 def _(link, u, mu, shift, y, curve):
-    _ready(apart_slopes, link, u)(link.f, u - risk_threshold(link.risk, u[0]), mu, y, curve)
+    worthwhile(apart_slopes, u.size, link)(link.f, u - risk_threshold(link.risk, u[0]), mu, y, curve)
 
 
 @link_conjugate.of(Apart)
 def _(link, y):
-    return _ready(sum_conjugates, link, y)(link.plain, y)
+    return worthwhile(sum_conjugates, y.size, link)(link.plain, y)
 
 
 @link_conjugate.of(Thresholded)
 def _(link, y):
-    return _ready(sum_conjugates, link, y)(link.f, y)
+    return worthwhile(sum_conjugates, y.size, link)(link.f, y)
 
 
 @link_conjugate.of(Tied)
@@ -198,14 +192,6 @@ def _(link, y):
 @link_conjugate.of(SoftTied)
 def _(link, y):
     return float(sum(xlogx(weight) for weight in y.flat) / link.beta)
-
-
-@kernel
-def mean_block_value(outer, u):
-    total = 0.0
-    for i in range(u.shape[0]):
-        total += block_value(outer, u[i])
-    return total / u.shape[0]
 
 
 @kernel

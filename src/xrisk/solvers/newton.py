@@ -69,6 +69,19 @@ def add_bend(inner, terms, q, lengths, spare, H):
 
 
 @generic
+def add_squares(inner, terms, c, H):
+    """Add Σ cᵢ ∇gᵢ ∇gᵢᵀ to H (d, d), c ≥ 0 of shape (n·m,)."""
+
+
+@add_squares.otherwise
+def squares_by_jacobian(inner, terms, c, H):
+    """The sum through ∇gᵢ as a matrix."""
+    J = jacobian(inner, terms)
+    J *= np.sqrt(c)[:, None]
+    H += J.T @ J
+
+
+@generic
 def row_lengths(inner):
     """Squared norms (rows,) of the rows."""
 
@@ -198,6 +211,17 @@ def _(g, terms):
     J = np.zeros((g.offsets.size - 1, inner_size(g)))
     group_gradients(g.model.rows, _layout(g), terms.v, row_size(g.model.rows), J)
     return J
+
+
+@add_squares.of(Groups)
+def _(g, terms, c, H):
+    groups, positions = g.offsets.size - 1, int(g.offsets[-1])
+    if groups < positions or score_count(g.model) > 1:
+        squares_by_jacobian(g, terms, c, H)
+        return
+    h = np.zeros((model_rows(g.model), 1))  # every group is a row: the rows are not copied
+    square_rows(_layout(g), c, terms.v, h)
+    H += row_gram(g.model.rows, h[:, 0])
 
 
 @add_bend.of(Groups)
@@ -333,6 +357,14 @@ def gather_rows(layout, q, values, out):
             part, k = q[i] * weight_at(weight, p) / (high - low), row_at(index, p)
             for c in range(values.shape[1]):
                 out[k, c] += part * values[p, c]
+
+
+@kernel
+def square_rows(layout, c, values, out):
+    """Sum c·(weight·value)² from positions to rows, each position a group."""
+    for p in range(c.size):
+        part = weight_at(layout.weight, p) * values[p, 0]
+        out[row_at(layout.index, p), 0] += c[p] * part * part
 
 
 @kernel

@@ -17,7 +17,7 @@ from xrisk.functions.loss.generics import (
     scores_smoothness,
     scores_value,
 )
-from xrisk.functions.loss.margin import ExponentialLoss, HingeLoss, Logistic, SmoothedHinge, SquaredHinge
+from xrisk.functions.loss.margin import ExponentialLoss, HingeLoss, Logistic, MarginLoss, SmoothedHinge, SquaredHinge
 from xrisk.functions.loss.residual import Absolute, AffineLoss, Huber, Pinball, Squared
 from xrisk.functions.loss.scores import Multinomial
 
@@ -28,6 +28,7 @@ __all__ = [
     "HingeLoss",
     "Huber",
     "Logistic",
+    "MarginLoss",
     "Multinomial",
     "Pinball",
     "SmoothedHinge",

@@ -8,6 +8,7 @@ from xrisk.functions.loss.generics import (
     loss_conjugate,
     loss_curvature,
     loss_domain,
+    loss_is_affine,
     loss_is_classification,
     loss_kink,
     loss_lipschitz,
@@ -75,11 +76,23 @@ class ExponentialLoss(NamedTuple):
     """
 
 
+class MarginLoss(NamedTuple):
+    """ℓ(z, y) = −y z: the label is folded into an inner function that is affine.
+
+    Examples
+    --------
+    >>> loss_value(MarginLoss(), 3.0, -1.0)
+    3.0
+    """
+
+
 @loss_is_classification.of(Logistic)
 @loss_is_classification.of(HingeLoss)
 @loss_is_classification.of(SquaredHinge)
 @loss_is_classification.of(SmoothedHinge)
 @loss_is_classification.of(ExponentialLoss)
+@loss_is_classification.of(MarginLoss)
+@loss_is_affine.of(MarginLoss)
 def _(loss):
     return True
 
@@ -87,6 +100,7 @@ def _(loss):
 @loss_lipschitz.of(Logistic)
 @loss_lipschitz.of(HingeLoss)
 @loss_lipschitz.of(SmoothedHinge)
+@loss_lipschitz.of(MarginLoss)
 def _(loss):
     return 1.0
 
@@ -146,6 +160,7 @@ def _(loss, z, y):
 
 
 @loss_curvature.of(HingeLoss)
+@loss_curvature.of(MarginLoss)
 def _(loss, z, y):
     return 0.0
 
@@ -238,3 +253,33 @@ def _(loss, v, y):
 @loss_smoothness.of(ExponentialLoss)
 def _(loss):
     return np.inf
+
+
+@loss_value.of(MarginLoss)
+def _(loss, z, y):
+    return -y * z
+
+
+@loss_slope.of(MarginLoss)
+def _(loss, z, y):
+    return -1.0 * y
+
+
+@loss_conjugate.of(MarginLoss)
+def _(loss, v, y):
+    return 0.0 if v == -y else np.inf
+
+
+@loss_domain.of(MarginLoss)
+def _(loss, y):
+    return (-1.0 * y, -1.0 * y)
+
+
+@loss_kink.of(MarginLoss)
+def _(loss, y):
+    return (-1.0 * y, -1.0 * y, 0.0)
+
+
+@loss_smoothness.of(MarginLoss)
+def _(loss):
+    return 0.0
