@@ -17,7 +17,6 @@ from xrisk.solvers import (
     CorrectedGradient,
     OldValue,
     PlainStep,
-    TheoryCorrection,
     UnitStep,
 )
 
@@ -85,9 +84,3 @@ def test_a_gradient_of_another_kind_is_refused():
 def test_a_scaling_of_another_kind_is_refused():
     with pytest.raises(TypeError, match=r"scaling must be PlainStep\(\) or UnitStep\(\), got 2"):
         MSVR(scaling=2).prepare(chi2_logistic())
-
-
-def test_the_correction_of_the_theory_asks_for_slow_tracking():
-    with pytest.raises(ValueError, match=r"track must be at most 0\.5"):
-        MSVR(track=0.6).prepare(chi2_logistic())
-    assert MSVR(track=0.5, correction=TheoryCorrection(cap=1.0)).prepare(chi2_logistic())

@@ -76,9 +76,9 @@ def test_a_correction_of_another_kind_is_refused(correction):
         SONX(correction=correction).prepare(cvar())
 
 
-def test_the_correction_of_the_theory_asks_for_slow_tracking():
-    with pytest.raises(ValueError, match=r"track must be at most 0\.5 for TheoryCorrection"):
-        SONX(track=0.9, correction=TheoryCorrection()).prepare(cvar())
+def test_the_correction_of_the_theory_is_refused_where_it_is_infinite():
+    with pytest.raises(ValueError, match=r"track must be below 1 for TheoryCorrection"):
+        SONX(track=1.0, correction=TheoryCorrection()).prepare(cvar())
 
 
 def test_a_cap_that_is_not_positive_is_refused():

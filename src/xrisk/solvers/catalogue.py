@@ -8,6 +8,7 @@ from xrisk.problem import Problem
 from xrisk.solvers.card import Need
 from xrisk.solvers.coupled.alexr import ALEXR
 from xrisk.solvers.coupled.bsgd import BSGD
+from xrisk.solvers.coupled.msvr import MSVR, AveragedGradient
 from xrisk.solvers.coupled.sonex import SONEX
 from xrisk.solvers.coupled.sonx import SONX
 from xrisk.solvers.coupled.sox import SOX, OldValue, SameBatch
@@ -25,6 +26,8 @@ CATALOGUE: dict[str, Any] = {
     "sonx-v2": SONX(),
     "sonex-v1": SONEX(correction=0.0),
     "sonex-v2": SONEX(),
+    "msvr-v1": MSVR(gradient=AveragedGradient()),
+    "msvr-v2": MSVR(),
     "bsgd": BSGD(),
 }
 

@@ -28,7 +28,7 @@ def correction_weight(correction, track, n, blocks):
 
 
 class TheoryCorrection(NamedTuple):
-    """γ′ = min{ (n − S)/(S (1 − γ)) + 1 − γ, cap }: the theorem's weight [1]_, for γ ≤ ½.
+    """γ′ = min{ (n − S)/(S (1 − γ)) + 1 − γ, cap }: the theorem's weight [1]_, which asks for γ ≤ ½.
 
     It makes up for the n/S iterations in which a block waits for its turn. Large weights add noise; in practice a
     ``cap`` of one or less does better.
@@ -77,13 +77,13 @@ def _(correction, track, n, blocks):
 
 
 def check_correction(correction: Any, track: float | Decreasing | Stagewise) -> None:
-    """Refuse a γ′ that is neither a non-negative number nor the theory's, which asks for γ ≤ ½."""
+    """Refuse a γ′ that is neither a non-negative number nor the theory's, which is infinite at γ = 1."""
     if not corrects.implemented(correction):
         raise TypeError(f"correction must be a number or TheoryCorrection(), got {correction!r}")
     if hasattr(correction, "check"):
         correction.check()
-        if rate(track, 0) > 0.5:
-            raise ValueError(f"track must be at most 0.5 for {correction!r}, got {track!r}")
+        if rate(track, 0) >= 1.0:
+            raise ValueError(f"track must be below 1 for {correction!r}, got {track!r}")
     elif not 0.0 <= correction < np.inf:
         raise ValueError(f"correction must not be negative, got {correction}")
 

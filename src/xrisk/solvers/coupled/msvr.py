@@ -127,7 +127,7 @@ class MSVR(NamedTuple):
     step : float or schedule
         Step size s.
     track : float or schedule
-        Weight γ of the new inner value, at most ½ with the correction of the theory.
+        Weight γ of the new inner value, below 1 with the correction of the theory, whose theorem has at most ½.
     momentum : float or schedule
         Weight β of the new gradient.
     correction : TheoryCorrection() or float
@@ -183,19 +183,19 @@ class MSVR(NamedTuple):
             "Jiang et al. 2022, v1 and v2; book, Algorithm 15",
             "read",
             values="SB" if self.correction == 0.0 else "2SB",
-            gradients="2SB (v2), SB (v1)",
+            gradients="2SB" if compares(self.gradient) else "SB",
             rate="non-convex to ‖∇F‖ ≤ ε: v1 n/(Sε⁴), v2 n/(Sε³); strongly convex, in stages, n/(μS√Bε)",
             needs=(SMOOTH,),
             theory=(SMOOTH_INNER,),
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "MSVR"]:
-        problem, solver = settled(problem, self)
-        check_correction(solver.correction, solver.track)
         if not compares.implemented(self.gradient):
             raise TypeError(f"gradient must be CorrectedGradient() or AveragedGradient(), got {self.gradient!r}")
         if not step_along.implemented(self.scaling):
             raise TypeError(f"scaling must be PlainStep() or UnitStep(), got {self.scaling!r}")
+        problem, solver = settled(problem, self)
+        check_correction(solver.correction, solver.track)
         return problem, solver
 
     def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
