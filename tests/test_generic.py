@@ -111,6 +111,11 @@ def test_canonical_specs_hold_floats_where_fields_say_so():
     assert [type(field) for field in spec[:4]] == [float, float, float, int]
 
 
+def test_numbers_of_numpy_become_plain_ones():
+    spec = canonical(xrisk.solvers.ALEXR(step=np.float64(0.1), dual_step=np.float32(0.5)))
+    assert [type(spec.step), type(spec.dual_step)] == [float, float]
+
+
 def test_walk_meets_every_spec():
     problem = xrisk.Problem(xrisk.inner.NoisyCoordinates(), Softplus(), L2())
     assert [type(spec).__name__ for spec in walk(problem)] == ["Problem", "NoisyCoordinates", "Softplus", "L2"]
