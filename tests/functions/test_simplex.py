@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from tests.functions.cases import quick, vectors
-from xrisk.functions import kl_project_capped_simplex, project_capped_simplex, project_simplex
+from tests.reference.capped import kl_capped
+from xrisk.functions import (
+    kl_project_capped_simplex,
+    kl_project_logs,
+    normalise_logs,
+    project_capped_simplex,
+    project_simplex,
+)
 
 
 def projected(project, v, *bounds):
@@ -116,3 +123,46 @@ def test_kl_projection_normalises():
 
 def test_kl_projection_of_too_few_positive_entries_stays_feasible():
     assert projected(kl_project_capped_simplex, np.array([1.0, 0.0, 0.0]), 0.5).tolist() == [0.5, 0.25, 0.25]
+
+
+@given(q=vectors(6, 0.001, 1.0), cap=st.floats(0.17, 1.0))
+@quick
+def test_the_projection_of_logarithms_is_the_logarithm_of_the_projection(q, cap):
+    p = np.exp(projected(kl_project_logs, np.log(q), cap))
+    assert p == pytest.approx(projected(kl_project_capped_simplex, q, cap), rel=1e-12)
+    assert p == pytest.approx(kl_capped(q, cap), rel=1e-12)
+
+
+def test_golden_kl_projection_of_logarithms():
+    logq = projected(kl_project_logs, np.log([0.5, 0.3, 0.15, 0.05]) + 1e4, 0.4)
+    assert np.exp(logq).tolist() == pytest.approx([0.4, 0.36, 0.18, 0.06], abs=1e-11)
+
+
+@pytest.mark.parametrize("size", [800.0, 1e17, 1e300])
+@pytest.mark.parametrize("cap", [0.3, 1 / 3, 0.4, 0.5, 1.0])
+def test_logarithms_far_apart_keep_their_sum_and_their_order(size, cap):
+    logq = projected(kl_project_logs, np.array([size, 0.0, 0.0, -size, -size, -size / 2]), cap)
+    assert np.exp(logq).sum() == pytest.approx(1.0, rel=1e-12)
+    assert np.exp(logq).max() <= cap * (1 + 1e-12)
+    assert np.isfinite(logq).all()
+    assert logq[0] >= logq[1] == pytest.approx(logq[2])
+    assert logq[2] > logq[5] > logq[3] == logq[4]
+
+
+def test_a_cap_that_some_weights_fill_leaves_the_others_their_ratios():
+    logq = projected(kl_project_logs, np.array([0.0, 0.0, -1000.0, -1001.0]), 0.5)
+    assert logq[2] - logq[3] == pytest.approx(1.0)
+
+
+def test_the_tightest_cap_gives_equal_logarithms():
+    assert projected(kl_project_logs, np.array([5.0, 1.0, 0.0]), 1.0 / 3.0).tolist() == [-np.log(3.0)] * 3
+
+
+def test_an_impossible_cap_is_refused_for_logarithms():
+    with pytest.raises(ValueError, match="cap is too small"):
+        kl_project_logs(np.zeros(3), 0.3)
+
+
+def test_normalised_logarithms_sum_to_one():
+    logq = projected(normalise_logs, np.array([1e300, 1e300, -1e300]))
+    assert logq.tolist() == [-np.log(2.0), -np.log(2.0), -2e300]

@@ -107,6 +107,7 @@ from xrisk.functions.risk import (
     MaxRisk,
     risk_cap,
     risk_conjugate,
+    risk_is_support,
     risk_outer,
     risk_project,
     risk_threshold,
@@ -115,6 +116,8 @@ from xrisk.functions.risk import (
 )
 from xrisk.functions.simplex import (
     kl_project_capped_simplex,
+    kl_project_logs,
+    normalise_logs,
     project_capped_simplex,
     project_simplex,
 )
@@ -178,6 +181,7 @@ __all__ = [
     "block_start",
     "block_value",
     "kl_project_capped_simplex",
+    "kl_project_logs",
     "loss_conjugate",
     "loss_curvature",
     "loss_domain",
@@ -188,6 +192,7 @@ __all__ = [
     "loss_slope",
     "loss_smoothness",
     "loss_value",
+    "normalise_logs",
     "outer_conjugate",
     "outer_curvature",
     "outer_domain",
@@ -210,6 +215,7 @@ __all__ = [
     "prox",
     "risk_cap",
     "risk_conjugate",
+    "risk_is_support",
     "risk_outer",
     "risk_project",
     "risk_threshold",

@@ -56,6 +56,11 @@ def risk_cap(rho: Any, n: int) -> float:
     """Largest weight a single q_i may have."""
 
 
+@generic
+def risk_is_support(rho: Any) -> bool:
+    """Whether ρ* is zero on the dual set, so that ρ(u) is the largest ⟨q, u⟩ over it."""
+
+
 class MaxRisk(NamedTuple):
     """ρ(u) = max_i u_i.
 
@@ -141,6 +146,17 @@ def _(rho, n):
 @risk_cap.of(CVaRRisk)
 def _(rho, n):
     return min(max(1.0 / (rho.alpha * n), 1.0 / n), 1.0)
+
+
+@risk_is_support.otherwise
+def _(rho):
+    return False
+
+
+@risk_is_support.of(MaxRisk)
+@risk_is_support.of(CVaRRisk)
+def _(rho):
+    return True
 
 
 @risk_project.of(MaxRisk)

@@ -1,5 +1,7 @@
 """Projections onto {q: Σ q = total, 0 ≤ q ≤ cap}, Euclidean and Kullback–Leibler, and its support point, O(n log n)."""
 
+import math
+
 import numpy as np
 
 from xrisk.compile import kernel
@@ -117,6 +119,45 @@ def kl_project_capped_simplex(q, cap):
             q[order[r]] = cap
         else:
             q[order[r]] = q[order[r]] / tail[k] * left if tail[k] > 0.0 else left / (n - k)
+
+
+@kernel
+def normalise_logs(logq):
+    """log q − log Σ q, in place."""
+    top, total = logq.max(), 0.0
+    for i in range(logq.size):
+        total += math.exp(logq[i] - top)
+    for i in range(logq.size):
+        logq[i] = (logq[i] - top) - math.log(total)  # in one sum a large top would round the other away
+
+
+@kernel
+def kl_project_logs(logq, cap):
+    """`kl_project_capped_simplex` from logarithms to logarithms, in place.
+
+    Weights too large or too small for a float64 keep their ratios: none overflows, none becomes zero for good.
+    """
+    n = logq.size
+    if n * cap <= 1.0 + 1e-12:
+        if n * cap < 1.0 - 1e-9:
+            raise ValueError("cap is too small: the weights cannot sum to one")
+        for i in range(n):
+            logq[i] = -math.log(n)
+        return
+    if cap >= 1.0:
+        normalise_logs(logq)
+        return
+    order = descending_order(logq)
+    tail = np.ones(n)  # Σ of the r-th largest and those below it, over the r-th largest
+    for r in range(n - 2, -1, -1):
+        tail[r] += tail[r + 1] * math.exp(logq[order[r + 1]] - logq[order[r]])
+    k = 0
+    # caps that fill all of the mass leave none for the others, which rounding alone can bring about
+    while (k + 1) * cap < 1.0 - 1e-12 and 1.0 - k * cap > cap * tail[k]:
+        k += 1
+    top, left = logq[order[k]], math.log((1.0 - k * cap) / tail[k])
+    for r in range(n):
+        logq[order[r]] = math.log(cap) if r < k else (logq[order[r]] - top) + left
 
 
 @kernel
