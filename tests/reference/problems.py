@@ -1,6 +1,7 @@
 """Small problems in plain NumPy, for the naive twins: nothing of the package is used here but the data."""
 
 import numpy as np
+import scipy.optimize
 
 from tests.conftest import table
 
@@ -48,6 +49,18 @@ class Naive:
     def dual_step(self, u, y, tau):
         """argmax_y ⟨y, u⟩ − f*(y) − (τ/2)‖y − y₀‖²."""
         return self.outer.dual_step(u, y, tau)
+
+    def least(self, q):
+        """min over x of Σ qᵢgᵢ(x) + r(x), for problems without a threshold: the dual function of a risk."""
+        rows = [self.everything(i) for i in range(self.n)]
+
+        def weighted(x):
+            parts = [(self.value(i, x, r)[0], self.jacobian(i, x, r)[0]) for i, r in enumerate(rows)]
+            value = sum(weight * part[0] for weight, part in zip(q, parts, strict=True))
+            slope = sum(weight * part[1] for weight, part in zip(q, parts, strict=True))
+            return value + 0.5 * self.l2 * x @ x, slope + self.l2 * x
+
+        return scipy.optimize.minimize(weighted, self.x0, jac=True, tol=1e-12).fun
 
     def prox(self, x, s):
         if self.threshold:
@@ -102,6 +115,11 @@ def chi2(x0, batch):
 def lse(x0, batch):
     """As ``cases.tasks(LogSumExp(2.0))``: three tasks of two groups each."""
     return Naive(LogSumExp(), threshold=False, x0=x0, batch=batch, per_block=2)
+
+
+def means(x0, batch):
+    """The groups' mean losses themselves, for methods that weigh them."""
+    return Naive(None, threshold=False, x0=x0, batch=batch)
 
 
 def sampled(order, blocks, rng):

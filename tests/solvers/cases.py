@@ -6,19 +6,25 @@ import numpy as np
 
 import xrisk
 from tests.conftest import table
-from xrisk.functions import L2, AffineLoss, Ball, LogSumExp, MaxOuter, Restricted, Square
-from xrisk.inner import Groups, LinearModel, as_rows
+from xrisk.functions import L2, AffineLoss, Ball, Identity, LogSumExp, MaxOuter, Restricted, Square
+from xrisk.inner import Groups, Indexed, LinearModel, as_rows, inner_pooled
+from xrisk.inner.rows import frozen
 from xrisk.problem import Problem
 from xrisk.solvers import (
     ALEXR,
     BSGD,
     MSVR,
+    NOL,
+    OOA,
+    SGD,
+    SMD,
     SONEX,
     SONX,
     SOX,
     AveragedGradient,
     Conjugate,
     Decreasing,
+    DrawnGroup,
     Entropy,
     GeometricAverage,
     LastIterate,
@@ -27,11 +33,17 @@ from xrisk.solvers import (
     Stagewise,
     TheoryCorrection,
     UniformAverage,
+    UpweightedSGD,
 )
 
 
 def cvar():
     return xrisk.group_dro(*table(), divergence="cvar", alpha=0.4, l2=0.1)
+
+
+def worst():
+    """A CVaR of less than one group is the maximum."""
+    return xrisk.group_dro(*table(), divergence="cvar", alpha=0.1, l2=0.1)
 
 
 def chi2():
@@ -65,6 +77,23 @@ def squares():
     return Problem(Groups(model, inner.offsets, inner.index), Square(), Restricted(L2(0.05), Ball(5.0)))
 
 
+def regrouped(offsets, rows=None):
+    """The rows of ``cvar``, or those that are listed, in other groups."""
+    stated = cvar()
+    index = stated.inner.index if rows is None else Indexed(frozen(np.array(rows)))
+    return stated._replace(inner=stated.inner._replace(offsets=frozen(np.array(offsets)), index=index))
+
+
+def pooled(stated):
+    """The mean loss of all rows."""
+    return Problem(inner_pooled(stated.inner), Identity(), stated.penalty)
+
+
+def averaged(stated):
+    """The mean of the inner functions."""
+    return stated._replace(outer=Identity())
+
+
 def noisy():
     return xrisk.applications.hard_smooth(5, eps=0.005).problem
 
@@ -75,6 +104,7 @@ class Case(NamedTuple):
     solver: Any
     iterations: int  # to come within ``gap`` of the optimum
     gap: float
+    aim: Any = lambda stated: stated  # what it minimises instead of the problem as stated
 
 
 SLOW = Stagewise(0.2, 0.5, 2000, 2.0)
@@ -96,5 +126,11 @@ CASES = [
     Case("sonex-v2", cvar, SONEX(0.02, nu=0.02, blocks=3), 10000, 0.01),
     Case("sonx-v1", cvar, SONX(0.02, correction=0.0, blocks=3), 10000, 0.01),
     Case("sonx-v2", cvar, SONX(0.02, correction=TheoryCorrection(), blocks=3), 10000, 0.01),
+    Case("ooa", cvar, OOA(0.05, 0.02, blocks=3), 10000, 0.005),
+    Case("smd", cvar, SMD(0.05, 0.05), 5000, 0.002),
+    Case("smd-drawn", cvar, SMD(0.05, 0.05, gradient=DrawnGroup()), 5000, 0.005),
+    Case("nol", worst, NOL(0.02, 0.005, scale=1.5), 30000, 0.015),
+    Case("sgd", cvar, SGD(0.05), 20000, 1e-3, pooled),
+    Case("upweighted-sgd", cvar, UpweightedSGD(0.05, blocks=3), 20000, 1e-3, averaged),
     Case("sox", chi2_logistic, SOX(SLOW, Stagewise(0.5, 0.5, 2000, 2.0), 0.5, blocks=3), 20000, 0.01),
 ]

@@ -31,6 +31,8 @@ from xrisk.inner.oracle import (
     inner_dim,
     inner_is_affine,
     inner_lipschitz,
+    inner_pooled,
+    inner_shares,
     inner_size,
     inner_smoothness,
     new_batch,
@@ -249,6 +251,16 @@ def group_vjp(g, w, y, grad):
         if part != 0.0:
             for p in range(low, high):
                 add_sample_grad(g.model, row_at(g.index, p), w, part * weight_at(g.weight, p), grad)
+
+
+@inner_pooled.of(Groups)
+def _(g):
+    return Groups(g.model, np.array([0, g.offsets[-1]]), g.index, g.weight, 1)
+
+
+@inner_shares.of(Groups)
+def _(g):
+    return (np.diff(g.offsets) / g.offsets[-1]).reshape(-1, g.dim)
 
 
 @inner_lipschitz.of(Groups)

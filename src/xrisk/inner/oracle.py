@@ -92,6 +92,16 @@ def _(g):
 
 
 @generic
+def inner_pooled(g):
+    """All samples of all components as those of one inner function, each as likely as any other."""
+
+
+@generic
+def inner_shares(g):
+    """The share (n, m) that each component has in `inner_pooled`; they sum to one."""
+
+
+@generic
 def inner_lipschitz(g):
     """A bound on the norm of the gradient of each component of gᵢ (inf if unknown)."""
 

@@ -5,10 +5,14 @@ from xrisk.solvers.card import MethodCard, Need
 from xrisk.solvers.coupled.alexr import ALEXR
 from xrisk.solvers.coupled.bsgd import BSGD
 from xrisk.solvers.coupled.msvr import MSVR, AveragedGradient, CorrectedGradient, PlainStep, UnitStep
+from xrisk.solvers.coupled.sgd import SGD, UpweightedSGD
 from xrisk.solvers.coupled.sonex import SONEX
 from xrisk.solvers.coupled.sonx import SONX
 from xrisk.solvers.coupled.sox import SOX, FreshBatch, OldValue, SameBatch
 from xrisk.solvers.exact import Optimum, exact
+from xrisk.solvers.groups.nol import NOL
+from xrisk.solvers.groups.ooa import OOA
+from xrisk.solvers.groups.smd import SMD, DrawnGroup, EveryGroup
 from xrisk.solvers.mirror import Conjugate, Entropy, Quadratic
 from xrisk.solvers.schedules import (
     Decreasing,
@@ -21,13 +25,29 @@ from xrisk.solvers.schedules import (
 )
 from xrisk.solvers.tracking import TheoryCorrection
 
-METHODS = (ALEXR, BSGD, MSVR, SONEX, SONX, SOX)  # what the contract of the tests runs over
+METHODS = (  # what the contract of the tests runs over
+    ALEXR,
+    BSGD,
+    MSVR,
+    NOL,
+    OOA,
+    SGD,
+    SMD,
+    SONEX,
+    SONX,
+    SOX,
+    UpweightedSGD,
+)
 
 __all__ = [
     "ALEXR",
     "BSGD",
     "METHODS",
     "MSVR",
+    "NOL",
+    "OOA",
+    "SGD",
+    "SMD",
     "SONEX",
     "SONX",
     "SOX",
@@ -35,7 +55,9 @@ __all__ = [
     "Conjugate",
     "CorrectedGradient",
     "Decreasing",
+    "DrawnGroup",
     "Entropy",
+    "EveryGroup",
     "FreshBatch",
     "GeometricAverage",
     "LastIterate",
@@ -52,6 +74,7 @@ __all__ = [
     "TheoryCorrection",
     "UniformAverage",
     "UnitStep",
+    "UpweightedSGD",
     "exact",
     "theory",
 ]

@@ -56,7 +56,16 @@ def settled(problem: Problem, solver: Any) -> tuple[Problem, Any]:
     """
     require(problem, solver.card())
     problem = coupled(problem)
-    n = inner_count(problem.inner)
+    return problem, _checked(solver, inner_count(problem.inner))
+
+
+def settled_as_stated(problem: Problem, solver: Any) -> tuple[Problem, Any]:
+    """As `settled`, for a solver that works on the problem as it is stated: the variable of a risk is w alone."""
+    require(problem, solver.card())
+    return canonical(problem), _checked(solver, inner_count(problem.inner))
+
+
+def _checked(solver: Any, n: int) -> Any:
     if "blocks" in solver._fields and solver.blocks is None:
         solver = solver._replace(blocks=min(BLOCKS, n))
     solver = canonical(solver)
@@ -65,7 +74,7 @@ def settled(problem: Problem, solver: Any) -> tuple[Problem, Any]:
             CHECKS[name](name, field)
     if not 1 <= getattr(solver, "blocks", 1) <= n:
         raise ValueError(f"blocks must lie between 1 and the number of inner functions, {n}, got {solver.blocks}")
-    return problem, solver
+    return solver
 
 
 def _check_batch(name: str, batch: int) -> None:

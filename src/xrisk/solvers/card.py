@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xrisk.functions import block_is_monotone, block_is_smooth, penalty_convexity
-from xrisk.inner.oracle import exact_values, exact_vjp, inner_smoothness
+from xrisk.functions import block_is_monotone, block_is_smooth, penalty_convexity, risk_cap, risk_is_support
+from xrisk.inner.oracle import exact_values, exact_vjp, inner_count, inner_pooled, inner_smoothness
 from xrisk.problem import Problem, coupled
 
 
@@ -15,6 +15,7 @@ class Need(NamedTuple):
 
     words: str  # completes "the method needs …"
     met: Callable[[Problem], bool]  # of the problem as stated
+    part: str = "outer"  # the field of the problem it is about
 
 
 class MethodCard(NamedTuple):
@@ -39,11 +40,24 @@ SMOOTH_OUTER = Need("a smooth outer function", lambda problem: bool(block_is_smo
 MONOTONE_OUTER = Need(
     "a non-decreasing outer function", lambda problem: bool(block_is_monotone(coupled(problem).outer))
 )
-SMOOTH_INNER = Need("smooth inner functions", lambda problem: bool(inner_smoothness(problem.inner) < np.inf))
-STRONGLY_CONVEX = Need("a strongly convex penalty", lambda problem: bool(penalty_convexity(problem.penalty) > 0.0))
+SMOOTH_INNER = Need("smooth inner functions", lambda problem: bool(inner_smoothness(problem.inner) < np.inf), "inner")
+STRONGLY_CONVEX = Need(
+    "a strongly convex penalty", lambda problem: bool(penalty_convexity(problem.penalty) > 0.0), "penalty"
+)
 FULL_PASSES = Need(
     "inner functions that are finite sums",
     lambda problem: exact_values.implemented(problem.inner) and exact_vjp.implemented(problem.inner),
+    "inner",
+)
+POOLED = Need(
+    "inner functions whose samples can be pooled, such as Groups",
+    lambda problem: inner_pooled.implemented(problem.inner),
+    "inner",
+)
+SUPPORT_RISK = Need("the maximum or a CVaR of the inner values", lambda problem: bool(risk_is_support(problem.outer)))
+MAXIMUM = Need(
+    "the maximum of the inner values, or a CVaR of 1/n of them",
+    lambda problem: bool(risk_is_support(problem.outer) and risk_cap(problem.outer, inner_count(problem.inner)) == 1.0),
 )
 
 
@@ -51,4 +65,4 @@ def require(problem: Problem, card: MethodCard) -> None:
     """Refuse a problem that lacks what the method needs."""
     for need in card.needs:
         if not need.met(problem):
-            raise ValueError(f"{card.name} needs {need.words}, got {type(problem.outer).__name__}")
+            raise ValueError(f"{card.name} needs {need.words}, got {type(getattr(problem, need.part)).__name__}")

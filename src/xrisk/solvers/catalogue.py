@@ -9,9 +9,13 @@ from xrisk.solvers.card import Need
 from xrisk.solvers.coupled.alexr import ALEXR
 from xrisk.solvers.coupled.bsgd import BSGD
 from xrisk.solvers.coupled.msvr import MSVR, AveragedGradient
+from xrisk.solvers.coupled.sgd import SGD, UpweightedSGD
 from xrisk.solvers.coupled.sonex import SONEX
 from xrisk.solvers.coupled.sonx import SONX
 from xrisk.solvers.coupled.sox import SOX, OldValue, SameBatch
+from xrisk.solvers.groups.nol import NOL
+from xrisk.solvers.groups.ooa import OOA
+from xrisk.solvers.groups.smd import SMD, DrawnGroup
 from xrisk.solvers.mirror import Conjugate
 
 CATALOGUE: dict[str, Any] = {
@@ -29,6 +33,12 @@ CATALOGUE: dict[str, Any] = {
     "msvr-v1": MSVR(gradient=AveragedGradient()),
     "msvr-v2": MSVR(),
     "bsgd": BSGD(),
+    "ooa": OOA(),
+    "smd": SMD(),
+    "smd-drawn": SMD(gradient=DrawnGroup()),
+    "nol": NOL(),
+    "sgd": SGD(),
+    "sgd-uw": UpweightedSGD(),
 }
 
 

@@ -13,11 +13,15 @@ from xrisk.solvers.theory.alexr import (
     theorem_20,
     theorem_22,
 )
+from xrisk.solvers.theory.groups import nol_setting, ooa_setting, smd_setting
 
 __all__ = [
     "Constants",
     "Setting",
     "estimate_constants",
+    "nol_setting",
+    "ooa_setting",
+    "smd_setting",
     "theorem_3",
     "theorem_5_7",
     "theorem_5_8",

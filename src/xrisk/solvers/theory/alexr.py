@@ -61,7 +61,7 @@ class Setting(NamedTuple):
     """A solver with the theorem's parameters, its iterations, and the problem it is to run on."""
 
     problem: Problem
-    solver: ALEXR
+    solver: Any
     iterations: int
 
 

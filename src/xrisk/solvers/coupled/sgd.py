@@ -1,0 +1,243 @@
+"""SGD: what one minimises without a thought for groups, or with an equal weight for each of them."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xrisk.compile import kernel, specialise
+from xrisk.functions import Identity, prox
+from xrisk.inner.oracle import (
+    Oracles,
+    batch_vjp,
+    draw,
+    inner_count,
+    inner_dim,
+    inner_pooled,
+    inner_shares,
+    new_batch,
+    shares_batch,
+    uniform_index,
+)
+from xrisk.problem import Problem
+from xrisk.solvers.base import settled_as_stated
+from xrisk.solvers.card import POOLED, MethodCard
+from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
+
+
+class SGDState(NamedTuple):
+    w: np.ndarray  # iterate
+    w_mean: np.ndarray  # average of the iterates
+    t: int  # iterations done
+
+
+class SGD(NamedTuple):
+    """Stochastic gradient descent on the mean loss of all rows, as in [1]_, section 9. Rule: read.
+
+    For a batch 𝓑 of rows of the pool::
+
+        w_{t+1} = prox_{s r}( w_t − s ∇ℓ(w_t; 𝓑) )
+
+    Parameters
+    ----------
+    step : float or schedule
+        Step size s.
+    batch : int
+        Rows per iteration; S·B of them cost what a method of S blocks and B samples of each does.
+    average : LastIterate(), UniformAverage(), PolynomialAverage(), …
+        What is reported.
+
+    Notes
+    -----
+    It does not minimise the problem as stated, whose outer function or risk it ignores, but Σᵢ (nᵢ/N) gᵢ(w) + r(w), nᵢ
+    of the N places being in group i. Where groups overlap, a row has a place in each of its groups and counts as
+    often. Weights of rows are relative to their group, so they do not change its share nᵢ/N. With gᵢ of several
+    components, each component is a group. Rows are drawn with replacement. The duals reported are those shares.
+
+    References
+    ----------
+    .. [1] Wang and Yang, ALEXR: an optimal single-loop algorithm for convex finite-sum coupled compositional
+       stochastic optimization.
+
+    Examples
+    --------
+    >>> import numpy as np, xrisk
+    >>> rng = np.random.default_rng(0)
+    >>> X, groups = rng.standard_normal((300, 2)), rng.permutation(300) < 30
+    >>> y = np.where(X[:, 0] * np.where(groups, -1.0, 1.0) > 0, 1, -1)
+    >>> problem = xrisk.group_dro(X, y, groups, alpha=0.5, l2=0.1)
+    >>> result = xrisk.minimize(problem, xrisk.solvers.SGD(), budget=xrisk.Budget(iterations=2000), rng=0)
+    >>> result.value > problem.value(np.zeros(2))  # the large group wins
+    True
+    """
+
+    step: float | Decreasing | Stagewise = 0.05
+    batch: int = 64
+    average: Any = PolynomialAverage()
+
+    def card(self) -> MethodCard:
+        return MethodCard(
+            "SGD",
+            "Robbins and Monro 1951; ALEXR, section 9.1",
+            "read",
+            values="0",
+            gradients="SB",
+            rate="convex 1/ε², strongly convex 1/(με), both for the mean over all rows",
+            needs=(POOLED,),
+        )
+
+    def prepare(self, problem: Problem) -> tuple[Problem, "SGD"]:
+        problem, solver = settled_as_stated(problem, self)
+        return problem._replace(outer=Identity()), solver
+
+    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
+        return w.copy()
+
+    def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> SGDState:
+        return SGDState(w.copy(), w.copy(), 0)
+
+    def advance(self, problem: Problem, state: SGDState, n_steps: int, rng: np.random.Generator) -> SGDState:
+        return specialise(sgd_steps, problem, self)(problem, state, self, n_steps, rng)
+
+    def solution(self, state: SGDState) -> np.ndarray:
+        return state.w_mean
+
+    def dual(self, problem: Problem, state: SGDState) -> np.ndarray:
+        return inner_count(problem.inner) * inner_shares(problem.inner)
+
+    def oracles(self, problem: Problem, t: int) -> Oracles:
+        return Oracles(values=0, gradients=t * self.batch)
+
+
+class UpweightedSGD(NamedTuple):
+    """SGD with up-weighting ("SGD-UW" in [1]_, section 9): every group has the same weight. Rule: recalled.
+
+    For a sample of blocks i, with a batch 𝓑 of each::
+
+        x_{t+1} = prox_{s r}( x_t − s · mean ∇gᵢ(x_t; 𝓑) )
+
+    Parameters
+    ----------
+    step : float or schedule
+        Step size s.
+    blocks : int, optional
+        Blocks per iteration S; by default 8, or all of them if there are fewer.
+    batch : int
+        Samples per block B.
+    average : LastIterate(), UniformAverage(), PolynomialAverage(), …
+        What is reported.
+
+    Notes
+    -----
+    It does not minimise the problem as stated, whose outer function or risk it ignores, but mean gᵢ(w) + r(w), the sum
+    of the components where gᵢ has several; for group means that is up-weighting the rows by 1/nᵢ. The paper gives no
+    formula: this reading follows from how it says that groups are sampled. The duals reported are 1.
+
+    References
+    ----------
+    .. [1] Wang and Yang, ALEXR: an optimal single-loop algorithm for convex finite-sum coupled compositional
+       stochastic optimization.
+
+    Examples
+    --------
+    >>> import numpy as np, xrisk
+    >>> rng = np.random.default_rng(0)
+    >>> X, groups = rng.standard_normal((300, 2)), rng.permutation(300) < 30
+    >>> y = np.where(X[:, 0] * np.where(groups, -1.0, 1.0) > 0, 1, -1)
+    >>> problem = xrisk.group_dro(X, y, groups, alpha=0.5, l2=0.1)
+    >>> pooled, equal = (
+    ...     xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=2000), rng=0).value
+    ...     for solver in (xrisk.solvers.SGD(), xrisk.solvers.UpweightedSGD())
+    ... )
+    >>> equal < pooled
+    True
+    """
+
+    step: float | Decreasing | Stagewise = 0.05
+    blocks: int | None = None
+    batch: int = 8
+    average: Any = PolynomialAverage()
+
+    def card(self) -> MethodCard:
+        return MethodCard(
+            "SGD-UW",
+            "ALEXR, section 9.1",
+            "recalled",
+            values="0",
+            gradients="SB",
+            rate="convex 1/ε², strongly convex 1/(με), both for the mean of the inner functions",
+        )
+
+    def prepare(self, problem: Problem) -> tuple[Problem, "UpweightedSGD"]:
+        problem, solver = settled_as_stated(problem, self)
+        return problem._replace(outer=Identity()), solver
+
+    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
+        return w.copy()
+
+    def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> "UpweightedSGDState":
+        return UpweightedSGDState(w.copy(), w.copy(), np.arange(inner_count(problem.inner)), 0)
+
+    def advance(
+        self, problem: Problem, state: "UpweightedSGDState", n_steps: int, rng: np.random.Generator
+    ) -> "UpweightedSGDState":
+        return specialise(upweightedsgd_steps, problem, self)(problem, state, self, n_steps, rng)
+
+    def solution(self, state: "UpweightedSGDState") -> np.ndarray:
+        return state.w_mean
+
+    def dual(self, problem: Problem, state: "UpweightedSGDState") -> np.ndarray:
+        return np.ones((inner_count(problem.inner), inner_dim(problem.inner)))
+
+    def oracles(self, problem: Problem, t: int) -> Oracles:
+        return Oracles(values=0, gradients=t * (self.blocks or 0) * self.batch * inner_dim(problem.inner))
+
+
+class UpweightedSGDState(NamedTuple):
+    w: np.ndarray  # iterate
+    w_mean: np.ndarray  # average of the iterates
+    order: np.ndarray  # (n,) a permutation of the blocks; its head is the present sample
+    t: int  # iterations done
+
+
+@kernel
+def sgd_steps(problem, state, solver, n_steps, rng):
+    w, w_mean, t0 = state
+    g, r = inner_pooled(problem.inner), problem.penalty
+    one, grad = np.ones(1), np.empty(w.size)
+    batch = new_batch(g, solver.batch)
+    for t in range(t0, t0 + n_steps):
+        step, weight = rate(solver.step, t), average_weight(solver.average, t)
+        for j in range(w.size):
+            grad[j] = 0.0
+        batch = draw(g, 0, rng, batch)
+        batch_vjp(g, 0, w, batch, one, 1.0, grad)
+        for j in range(w.size):
+            w[j] -= step * grad[j]
+        prox(r, w, step)
+        for j in range(w.size):
+            w_mean[j] += weight * (w[j] - w_mean[j])
+    return SGDState(w, w_mean, t0 + n_steps)
+
+
+@kernel
+def upweightedsgd_steps(problem, state, solver, n_steps, rng):
+    w, w_mean, order, t0 = state
+    g, r = problem.inner, problem.penalty
+    one, grad = np.ones(inner_dim(g)), np.empty(w.size)
+    batch = new_batch(g, solver.batch)
+    for t in range(t0, t0 + n_steps):
+        step, weight = rate(solver.step, t), average_weight(solver.average, t)
+        for j in range(w.size):
+            grad[j] = 0.0
+        for a in range(solver.blocks):
+            b = uniform_index(rng, a, order.size)
+            order[a], order[b] = order[b], order[a]
+            if a == 0 or not shares_batch(g):
+                batch = draw(g, order[a], rng, batch)
+            batch_vjp(g, order[a], w, batch, one, 1.0 / solver.blocks, grad)
+        for j in range(w.size):
+            w[j] -= step * grad[j]
+        prox(r, w, step)
+        for j in range(w.size):
+            w_mean[j] += weight * (w[j] - w_mean[j])
+    return UpweightedSGDState(w, w_mean, order, t0 + n_steps)

@@ -1,0 +1,144 @@
+"""NOL: no-regret play of a bandit, who picks one group per step, against gradient descent."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xrisk.compile import kernel, specialise
+from xrisk.functions import normalise_logs, prox
+from xrisk.functions.special import clip
+from xrisk.inner.oracle import Oracles, batch_value, batch_vjp, draw, inner_count, new_batch
+from xrisk.problem import Problem
+from xrisk.solvers.base import settled_as_stated
+from xrisk.solvers.card import MAXIMUM, MethodCard
+from xrisk.solvers.groups.weights import equal_logs, pick, raised, write_weights
+from xrisk.solvers.schedules import Decreasing, Stagewise, UniformAverage, average_weight, rate
+
+
+class NOLState(NamedTuple):
+    w: np.ndarray  # iterate
+    logq: np.ndarray  # (n,) logarithms of the weights
+    w_mean: np.ndarray  # average of the iterates
+    q_mean: np.ndarray  # (n,) average of the weights
+    t: int  # iterations done
+
+
+class NOL(NamedTuple):
+    """Non-oblivious online learning for the worst group [1]_, Algorithm 2. Rule: recalled.
+
+    On min over w of max over q on the simplex of Σ qᵢgᵢ(w) + r(w); of one group i ~ q_t, with a batch 𝓑 of it and its
+    loss ℓ = gᵢ(w_t; 𝓑)/scale in [0, 1]::
+
+        log q_{t+1,i} = log q_{t,i} − η (1 − ℓ) / (q_{t,i} + η/2),    then normalised
+        w_{t+1} = prox_{s r}( w_t − s ∇gᵢ(w_t; 𝓑) )
+
+    Parameters
+    ----------
+    step : float or schedule
+        Step size s of the parameters.
+    dual_step : float or schedule
+        Step size η of the weights.
+    scale : float
+        What losses are divided by: at least the largest that is sampled.
+    batch : int
+        Samples of the group, B.
+    average : UniformAverage(), PolynomialAverage(), LastIterate(), …
+        What is reported, of the parameters and of the weights alike; the theorem is about the uniform average.
+
+    Notes
+    -----
+    The bandit is Exp3-IX: η/2 in the denominator is its implicit exploration, which draws the weights towards equal
+    ones by O(nη). It needs losses in [0, 1], of which the problem does not tell a bound, so that ``scale`` has to. A
+    loss above it counts as ``scale`` for the weights, one below 0 as 0, and then the method is that for the cut
+    losses: with a scale too small it takes bad groups for equally bad. With one too large it is slow: what counts is
+    η/scale. Gradients are neither scaled nor cut. Only the maximum of the inner values has such a bandit; a CVaR of
+    more than one group is refused. The paper projects on a domain, where we take the proximal step of r, and has B = 1.
+    An iteration takes O(n) operations. The paper's step sizes are in `xrisk.solvers.theory.nol_setting`.
+
+    References
+    ----------
+    .. [1] Zhang, Zhao, Zhuang, Jin, Zhou and Yang, Stochastic approximation approaches to group distributionally
+       robust optimization, 2023.
+
+    Examples
+    --------
+    >>> import numpy as np, xrisk
+    >>> rng = np.random.default_rng(0)
+    >>> X, groups = rng.standard_normal((300, 2)), rng.permutation(300) < 30
+    >>> y = np.where(X[:, 0] * np.where(groups, -1.0, 1.0) + X[:, 1] > 0, 1, -1)
+    >>> problem = xrisk.group_dro(X, y, groups, alpha=0.5, l2=0.1)
+    >>> solver = xrisk.solvers.NOL(scale=2.0)
+    >>> result = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=50_000), rng=0)
+    >>> result.value - xrisk.solvers.exact(problem).value < 0.02
+    True
+    """
+
+    step: float | Decreasing | Stagewise = 0.02
+    dual_step: float | Decreasing | Stagewise = 0.005
+    scale: float = 1.0
+    batch: int = 8
+    average: Any = UniformAverage()
+
+    def card(self) -> MethodCard:
+        return MethodCard(
+            "NOL",
+            "Zhang et al. 2023, Algorithm 2",
+            "recalled",
+            values="B",
+            gradients="B",
+            rate="convex n(log n)/ε² in the duality gap, with high probability, for losses in [0, scale]",
+            needs=(MAXIMUM,),
+        )
+
+    def prepare(self, problem: Problem) -> tuple[Problem, "NOL"]:
+        problem, solver = settled_as_stated(problem, self)
+        if not 0.0 < solver.scale < np.inf:
+            raise ValueError(f"scale must be positive, got {self.scale}")
+        return problem, solver
+
+    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
+        return w.copy()
+
+    def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> NOLState:
+        logq = equal_logs(inner_count(problem.inner))
+        return NOLState(w.copy(), logq, w.copy(), np.exp(logq), 0)
+
+    def advance(self, problem: Problem, state: NOLState, n_steps: int, rng: np.random.Generator) -> NOLState:
+        return specialise(nol_steps, problem, self)(problem, state, self, n_steps, rng)
+
+    def solution(self, state: NOLState) -> np.ndarray:
+        return state.w_mean
+
+    def dual(self, problem: Problem, state: NOLState) -> np.ndarray:
+        return inner_count(problem.inner) * state.q_mean[:, None]
+
+    def oracles(self, problem: Problem, t: int) -> Oracles:
+        return Oracles(values=t * self.batch, gradients=t * self.batch)
+
+
+@kernel
+def nol_steps(problem, state, solver, n_steps, rng):
+    w, logq, w_mean, q_mean, t0 = state
+    g, r = problem.inner, problem.penalty
+    q, value, one, grad = np.exp(logq), np.empty(1), np.ones(1), np.empty(w.size)
+    batch = new_batch(g, solver.batch)
+    for t in range(t0, t0 + n_steps):
+        step, dual_step, weight = rate(solver.step, t), rate(solver.dual_step, t), average_weight(solver.average, t)
+        i = pick(q, rng)
+        batch = draw(g, i, rng, batch)
+        batch_value(g, i, w, batch, value)
+        loss = clip(value[0] / solver.scale, 0.0, 1.0)
+        logq[i] = raised(logq[i], -dual_step * (1.0 - loss) / (q[i] + 0.5 * dual_step))
+        normalise_logs(logq)
+        write_weights(logq, q)
+        for j in range(w.size):
+            grad[j] = 0.0
+        batch_vjp(g, i, w, batch, one, 1.0, grad)
+        for j in range(w.size):
+            w[j] -= step * grad[j]
+        prox(r, w, step)
+        for j in range(w.size):
+            w_mean[j] += weight * (w[j] - w_mean[j])
+        for k in range(q.size):
+            q_mean[k] += weight * (q[k] - q_mean[k])
+    return NOLState(w, logq, w_mean, q_mean, t0 + n_steps)
