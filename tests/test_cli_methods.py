@@ -77,6 +77,13 @@ def test_a_race_on_a_named_problem_is_told_written_and_drawn(tmp_path):
     assert picture.stat().st_size > 10_000
 
 
+def test_a_narrow_terminal_shows_fewer_columns():
+    words = ["compare", "groups-cvar", "--methods", "alexr", "--iterations", "5", "--seeds", "1", "--jobs", "1"]
+    done = CliRunner().invoke(app, words, env={"COLUMNS": "80"})
+    assert "median gap" in done.output
+    assert "highest" not in done.output
+
+
 @pytest.mark.parametrize(("target", "methods"), [("y", "alexr,sox"), ("z", "alexr"), ("k", "alexr")])
 def test_a_race_on_a_table_of_two_classes_of_numbers_and_of_three_classes(people, target, methods):
     words = ["--target", target, "--groups", "g", "--methods", methods, "--iterations", 20, "--seeds", 1, "--jobs", 1]

@@ -222,3 +222,10 @@ def test_a_killed_run_is_resumed_bit_for_bit(cvar_problem, tmp_path):
     np.testing.assert_array_equal(parts.w, whole.w)
     np.testing.assert_array_equal(parts.dual, whole.dual)
     assert [f.name for f in tmp_path.iterdir() if f.name == "run"] == ["run"]
+
+
+def test_the_trace_given_is_the_one_that_is_kept(cvar_problem):
+    trace = xrisk.Trace(ratio=10.0)
+    result = xrisk.minimize(cvar_problem, ALEXR(), budget=Budget(iterations=150), rng=0, trace=trace)
+    assert result.trace is trace
+    assert trace.iterations.tolist() == [0, 1, 10, 100, 150]

@@ -23,6 +23,8 @@ from xrisk.race.words import rows as race_rows
 from xrisk.run import Budget
 from xrisk.solvers.catalogue import CATALOGUE, COLUMNS, as_markdown, describe, refusal, rows
 
+WIDE = 120  # columns of a terminal that has room for the whole table of a race
+NARROW = ("method", "setting", "median gap", "seconds")
 FILES = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet", ".pq")
 
 
@@ -176,10 +178,12 @@ def _write(found: Race, options: dict[str, Any]) -> None:
 def _tell(found: Race, options: dict[str, Any]) -> None:
     out = Console()
     grid = Grid(title=Text(f"{plain(found.problem)}; {found.size[0]} blocks, {found.size[1]} variables"), **FRAME)
-    for title in RACE_COLUMNS:
-        grid.add_column(title, justify="left" if title in RACE_COLUMNS[:2] else "right", overflow="fold")
+    shown = RACE_COLUMNS if out.width >= WIDE else NARROW
+    for title in shown:
+        grid.add_column(title, justify="left" if title in RACE_COLUMNS[:2] else "right", no_wrap=title != "setting")
     for row in race_rows(found):
-        grid.add_row(*(Text(cell) for cell in row))
+        cells = dict(zip(RACE_COLUMNS, row, strict=True))
+        grid.add_row(*(Text(cells[title]) for title in shown))
     out.print(grid)
     goal = found.goal
     out.print(f"Optimum {goal.value:.9g}, at least {goal.dual:.9g}; gaps are medians over the seeds.", highlight=False)

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from xrisk.applications import group_dro
-from xrisk.applications.hard import hard_nonsmooth, hard_smooth
+import numpy as np
+
+from xrisk.applications import bellman, group_dro, hard_nonsmooth, hard_smooth, multi_task, robust_logistic
 from xrisk.datasets import Table, load_adult, make_groups
 from xrisk.problem import Problem
 
@@ -28,6 +29,29 @@ def _dro(table: Table, **options: Any) -> Problem:
     return group_dro(table.X, table.y, table.groups, **options)
 
 
+def _robust(**options: Any) -> Callable[[], Problem]:
+    def build() -> Problem:
+        table = make_groups(20, n=1000, random_state=0)
+        return robust_logistic(table.X, table.y, l2=1e-2, **options)
+
+    return build
+
+
+def _tasks(**options: Any) -> Callable[[], Problem]:
+    def build() -> Problem:
+        table = make_groups(20, n=4000, random_state=0)
+        return multi_task(table.X, table.y, table.groups // 4, table.groups % 4, l2=1e-2, **options)
+
+    return build
+
+
+def _bellman() -> Problem:
+    """As in the experiments of the SVRPDA paper: uniform random P, rewards and features."""
+    rng = np.random.default_rng(0)
+    P, reward, features = rng.random((100, 100)), rng.random((100, 100)), rng.random((100, 10))
+    return bellman(P / P.sum(axis=1, keepdims=True), reward, features, discount=0.9, l2=1e-3)
+
+
 PROBLEMS: dict[str, NamedProblem] = {
     "groups-cvar": NamedProblem("generated, 20 groups, worst 20 %", _groups(divergence="cvar", alpha=0.2)),
     "groups-max": NamedProblem("generated, 20 groups, the worst one", _groups(divergence="max")),
@@ -36,6 +60,10 @@ PROBLEMS: dict[str, NamedProblem] = {
     "adult-cvar": NamedProblem("Adult, 83 groups, worst 10 %", _adult(divergence="cvar", alpha=0.1)),
     "adult-max": NamedProblem("Adult, 83 groups, the worst one", _adult(divergence="max")),
     "adult-chi2": NamedProblem("Adult, 83 groups, χ² of strength 1", _adult(divergence="chi2", lam=1.0)),
+    "tasks-max": NamedProblem("generated, 5 tasks of 4 groups, the worst of each", _tasks(outer="max")),
+    "tasks-lse": NamedProblem("generated, 5 tasks of 4 groups, log-sum-exp of each", _tasks(outer="log-sum-exp")),
+    "robust": NamedProblem("generated, 1,000 rows under Gaussian noise", _robust(perturbation="gaussian")),
+    "bellman": NamedProblem("Bellman residual, 100 states, 10 features", _bellman),
     "hard-smooth": NamedProblem("lower bound, smooth f", lambda: hard_smooth(8).problem),
     "hard-nonsmooth": NamedProblem("lower bound, f with a kink", lambda: hard_nonsmooth(8).problem),
 }

@@ -8,7 +8,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from xrisk.certificate import certify
-from xrisk.inner.groups import Groups
+from xrisk.inner.groups import Groups, group_form
 from xrisk.inner.oracle import inner_count, inner_size
 from xrisk.problem import Problem
 from xrisk.race.grid import Setting, cells, with_setting
@@ -147,7 +147,7 @@ def race(
 def find_goal(problem: Problem) -> Goal:
     """The optimum by `exact`, certified from below where certificates exist, else by its own estimate."""
     best = exact(problem)
-    if isinstance(problem.inner, Groups):
+    if isinstance(group_form(problem.inner), Groups):
         return Goal(best.value, certify(problem, best).dual)
     return Goal(best.value, best.value - best.gap)
 

@@ -109,7 +109,7 @@ def minimize(
     >>> result.value < problem.value(np.zeros(3))
     True
     """
-    run = _Run(problem, solver, budget, trace or Trace(), until)
+    run = _Run(problem, solver, budget, Trace() if trace is None else trace, until)
     run.start(w0, np.random.default_rng(rng))
     return run.loop(tuple(observers), checkpoint)
 
@@ -130,7 +130,7 @@ def resume(
     The result equals that of a run that was never stopped, bit for bit. Problem and solver must be those of the
     saved run; give ``checkpoint`` to go on saving.
     """
-    run = _Run(problem, solver, budget, trace or Trace(), until)
+    run = _Run(problem, solver, budget, Trace() if trace is None else trace, until)
     run.restore(path)
     return run.loop(tuple(observers), checkpoint)
 
