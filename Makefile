@@ -5,7 +5,7 @@ READY := .venv/.ready
 BENCH_READY := .venv/.bench-ready
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: venv demo test test-all lint bench rates clean
+.PHONY: venv demo test test-all lint bench rates reproduce clean
 
 venv: $(READY)
 
@@ -37,6 +37,9 @@ bench: $(BENCH_READY)
 
 rates: $(READY)
 	$(BIN)/python benchmarks/rates.py
+
+reproduce: $(READY)
+	$(BIN)/python benchmarks/race.py
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache

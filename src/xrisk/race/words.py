@@ -65,11 +65,9 @@ def as_dict(race: Race) -> dict[str, Any]:
 
 def _entry(race: Race, entry: Entry) -> dict[str, Any]:
     gaps = race.gaps(entry)
-    card = entry.solver.card()
     return {
         "name": entry.name,
         "solver": repr(entry.solver),
-        "rule": {"paper": card.paper, "confidence": card.confidence},
         "setting": entry.setting,
         "cells_tried": entry.tried,
         "final_gaps": [float(gap) if math.isfinite(gap) else None for gap in gaps],
