@@ -15,7 +15,6 @@ from tests.conftest import table
 from xrisk import Budget, Problem, minimize
 from xrisk.compile import kernel, specialise
 from xrisk.functions import L2, CVaRHinge, Logistic, WithThreshold, loss_slope, loss_value, prox
-from xrisk.functions.proximal import Proximal
 from xrisk.inner import (
     Dense,
     Oracles,
@@ -35,8 +34,7 @@ from xrisk.inner import (
 )
 from xrisk.inner.models import add_sample_grad, sample_loss
 from xrisk.inner.rows import add_row
-from xrisk.solvers import ALEXR, LastIterate
-from xrisk.solvers.coupled.alexr import ALEXRState
+from xrisk.solvers import ALEXR, ALEXRDL
 
 # Pairwise inner functions over positives and negatives: gᵢ(w) = mean_j ℓ(⟨xⱼ − xᵢ, w⟩)
 
@@ -392,64 +390,12 @@ def test_runs_with_full_passes_are_resumed_bit_for_bit(tmp_path):
     np.testing.assert_array_equal(xrisk.resume(problem, solver, path, budget=Budget(iterations=700)).w, whole.w)
 
 
-# Stages and proximal-point outer loops: ALEXR inside r + (ρ/2)‖· − x_k‖²
-
-
-class ProximalPointState(NamedTuple):
-    center: np.ndarray
-    inner: ALEXRState
-
-
-class ProximalPoint(NamedTuple):
-    """x_{k+1} ≈ argmin F + (strength/2)‖x − x_k‖² by ``length`` iterations of another solver (ALEXR-DL)."""
-
-    solver: ALEXR = ALEXR(0.05, 0.1, blocks=3, average=LastIterate())
-    strength: float = 0.5
-    length: int = 500
-
-    def prepare(self, problem):
-        problem, solver = self.solver.prepare(problem)
-        return problem, self._replace(solver=solver)
-
-    def start(self, problem, w):
-        return self.solver.start(problem, w)
-
-    def init(self, problem, x, rng):
-        return ProximalPointState(x.copy(), self.solver.init(problem, x, rng))
-
-    def advance(self, problem, state, n_steps, rng):
-        center, inner = state
-        end = inner.t + n_steps
-        while True:
-            around = problem._replace(penalty=Proximal(problem.penalty, self.strength, center))
-            steps = min(end, (inner.t // self.length + 1) * self.length) - inner.t
-            inner = self.solver.advance(around, inner, steps, rng)
-            if steps and inner.t % self.length == 0:
-                center = self.solver.solution(inner).copy()
-            if inner.t == end:
-                return ProximalPointState(center, inner)
-
-    def solution(self, state):
-        return self.solver.solution(state.inner)
-
-    def dual(self, problem, state):
-        return self.solver.dual(problem, state.inner)
-
-    def oracles(self, problem, t):
-        return self.solver.oracles(problem, t)
-
-
-def test_proximal_point_loops_wrap_another_solver():
-    problem = xrisk.group_dro(*table(), divergence="cvar", alpha=0.4, l2=0.1)
-    best = xrisk.solvers.exact(problem).value
-    result = minimize(problem, ProximalPoint(), budget=Budget(iterations=30_000), rng=0)
-    assert -1e-8 < result.value - best < 0.03
-    assert xrisk.certify(problem, result).gap >= result.value - best
+# Stages and proximal-point outer loops: ALEXR inside r + (ρ/2)‖· − x_k‖², by now in the package
 
 
 @pytest.mark.parametrize("cut", [499, 500, 777])
 def test_nested_states_are_resumed_bit_for_bit(cut, tmp_path):
-    problem, solver, path = xrisk.group_dro(*table(), l2=0.1), ProximalPoint(), tmp_path / "run"
+    problem, solver, path = xrisk.group_dro(*table(), l2=0.1), ALEXRDL(length=500), tmp_path / "run"
     whole = minimize(problem, solver, budget=Budget(iterations=1200), rng=0)
     minimize(problem, solver, budget=Budget(iterations=cut), rng=0, checkpoint=xrisk.Checkpoint(path))
     np.testing.assert_array_equal(xrisk.resume(problem, solver, path, budget=Budget(iterations=1200)).w, whole.w)

@@ -128,3 +128,9 @@ def sampled(order, blocks, rng):
         b = a + int(rng.random() * (order.size - a))
         order[[a, b]] = order[[b, a]]
         yield int(order[a])
+
+
+def everyone(order, blocks, rng):
+    """All blocks, one at a time, and whether they are of the sample of ``blocks`` that comes first."""
+    yield from ((i, True) for i in sampled(order, blocks, rng))
+    yield from ((int(i), False) for i in order[blocks:])

@@ -1,5 +1,7 @@
 """Runs of solvers step by step, for tests."""
 
+import importlib
+
 import numpy as np
 
 from xrisk.inner import inner_size
@@ -21,3 +23,19 @@ def iterates(stated, solver, steps=50, seed=0):
         state = solver.advance(problem, state, 1, rng)
         xs.append(state.w.copy())
     return xs[0], np.array(xs[1:])
+
+
+def kernel_of(solver):
+    """The kernel of a solver, by its name."""
+    module = importlib.import_module(type(solver).__module__)
+    return getattr(module, f"{type(solver).__name__.lower()}_steps")
+
+
+def plain_iterates(stated, solver, steps=50, seed=0, **changes):
+    """The iterates x_1, …, x_T from a state with ``changes``; nothing is compiled but what the kernel calls."""
+    problem, solver, state, rng = begin(stated, solver, seed, start=0.1)
+    advance, state, xs = kernel_of(solver).py_func, state._replace(**changes), []
+    for _ in range(steps):
+        state = advance(problem, state, solver, 1, rng)
+        xs.append(state.w.copy())
+    return np.array(xs)

@@ -103,16 +103,9 @@ def test_another_seed_gives_another_run(case):
 def test_compiled_equals_uncompiled(case):
     problem, solver, state, rng = begin(case)
     compiled = solver.advance(problem, copied(state), 50, rng)
-    steps = specialise(kernel_of(solver), problem, solver)
+    steps = specialise(running.kernel_of(solver), problem, solver)
     plain = steps.py_func(problem, copied(state), solver, 50, np.random.default_rng(0))
     assert_same(compiled, plain, rtol=1e-12, atol=1e-12)
-
-
-def kernel_of(solver):
-    import importlib
-
-    module = importlib.import_module(type(solver).__module__)
-    return getattr(module, f"{type(solver).__name__.lower()}_steps")
 
 
 class Counted(NamedTuple):

@@ -3,12 +3,19 @@
 from xrisk.solvers import theory
 from xrisk.solvers.card import MethodCard, Need
 from xrisk.solvers.coupled.alexr import ALEXR
+from xrisk.solvers.coupled.alexr_dl import ALEXRDL
+from xrisk.solvers.coupled.ascpg import ASCPG
 from xrisk.solvers.coupled.bsgd import BSGD
 from xrisk.solvers.coupled.msvr import MSVR, AveragedGradient, CorrectedGradient, PlainStep, UnitStep
+from xrisk.solvers.coupled.nasa import NASA
+from xrisk.solvers.coupled.nssd import NSSD
+from xrisk.solvers.coupled.sapd import SAPD
+from xrisk.solvers.coupled.scgd import SCGD
 from xrisk.solvers.coupled.sgd import SGD, UpweightedSGD
 from xrisk.solvers.coupled.sonex import SONEX
 from xrisk.solvers.coupled.sonx import SONX
 from xrisk.solvers.coupled.sox import SOX, FreshBatch, OldValue, SameBatch
+from xrisk.solvers.coupled.ssd import SSD
 from xrisk.solvers.exact import Optimum, exact
 from xrisk.solvers.groups.nol import NOL
 from xrisk.solvers.groups.ooa import OOA
@@ -27,30 +34,44 @@ from xrisk.solvers.tracking import TheoryCorrection
 
 METHODS = (  # what the contract of the tests runs over
     ALEXR,
+    ALEXRDL,
+    ASCPG,
     BSGD,
     MSVR,
+    NASA,
     NOL,
+    NSSD,
     OOA,
+    SAPD,
+    SCGD,
     SGD,
     SMD,
     SONEX,
     SONX,
     SOX,
+    SSD,
     UpweightedSGD,
 )
 
 __all__ = [
     "ALEXR",
+    "ALEXRDL",
+    "ASCPG",
     "BSGD",
     "METHODS",
     "MSVR",
+    "NASA",
     "NOL",
+    "NSSD",
     "OOA",
+    "SAPD",
+    "SCGD",
     "SGD",
     "SMD",
     "SONEX",
     "SONX",
     "SOX",
+    "SSD",
     "AveragedGradient",
     "Conjugate",
     "CorrectedGradient",

@@ -7,12 +7,19 @@ from typing import Any
 from xrisk.problem import Problem
 from xrisk.solvers.card import Need
 from xrisk.solvers.coupled.alexr import ALEXR
+from xrisk.solvers.coupled.alexr_dl import ALEXRDL
+from xrisk.solvers.coupled.ascpg import ASCPG
 from xrisk.solvers.coupled.bsgd import BSGD
 from xrisk.solvers.coupled.msvr import MSVR, AveragedGradient
+from xrisk.solvers.coupled.nasa import NASA
+from xrisk.solvers.coupled.nssd import NSSD
+from xrisk.solvers.coupled.sapd import SAPD
+from xrisk.solvers.coupled.scgd import SCGD
 from xrisk.solvers.coupled.sgd import SGD, UpweightedSGD
 from xrisk.solvers.coupled.sonex import SONEX
 from xrisk.solvers.coupled.sonx import SONX
 from xrisk.solvers.coupled.sox import SOX, OldValue, SameBatch
+from xrisk.solvers.coupled.ssd import SSD
 from xrisk.solvers.groups.nol import NOL
 from xrisk.solvers.groups.ooa import OOA
 from xrisk.solvers.groups.smd import SMD, DrawnGroup
@@ -39,6 +46,14 @@ CATALOGUE: dict[str, Any] = {
     "nol": NOL(),
     "sgd": SGD(),
     "sgd-uw": UpweightedSGD(),
+    "scgd": SCGD(),
+    "asc-pg": ASCPG(),
+    "nasa": NASA(),
+    "sapd": SAPD(),
+    "ssd": SSD(),
+    "nssd": NSSD(),
+    "alexr-dl": ALEXRDL(),
+    "alexr-dl-smoothed": ALEXRDL(smoothing=0.05),
 }
 
 

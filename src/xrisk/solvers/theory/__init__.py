@@ -14,13 +14,17 @@ from xrisk.solvers.theory.alexr import (
     theorem_22,
 )
 from xrisk.solvers.theory.groups import nol_setting, ooa_setting, smd_setting
+from xrisk.solvers.theory.stacked import ascpg_strongly_convex, sapd_setting, scgd_strongly_convex
 
 __all__ = [
     "Constants",
     "Setting",
+    "ascpg_strongly_convex",
     "estimate_constants",
     "nol_setting",
     "ooa_setting",
+    "sapd_setting",
+    "scgd_strongly_convex",
     "smd_setting",
     "theorem_3",
     "theorem_5_7",

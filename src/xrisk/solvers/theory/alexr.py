@@ -147,7 +147,7 @@ def theorem_5_7(problem: Problem, eps: float, **options: Any) -> Setting:
     c, solver = _settle(problem, eps, options, strongly=True)
     S, B, rho = solver.blocks, solver.batch, _rho(solver, c)
     smooth_g = math.isfinite(c.smoothness_g)
-    noise = 3.0 * (_sigma2(c, S, B) + (0.0 if smooth_g else 4.0 * (c.lipschitz_f * c.lipschitz_g) ** 2))
+    noise = 3.0 * (gradient_noise(c, S, B) + (0.0 if smooth_g else 4.0 * (c.lipschitz_f * c.lipschitz_g) ** 2))
     bounds = [S / (2.0 * c.n), 0.5, math.sqrt(c.mu * S / (c.n * c.smoothness_f)) / (8.0 * c.lipschitz_g)]
     bounds.append(c.mu * eps / (noise + c.mu * eps))
     if c.noise_value > 0:
@@ -239,7 +239,7 @@ def theorem_5_9(problem: Problem, eps: float, **options: Any) -> Setting:
     _quadratic_only(solver)
     S, B = solver.blocks, solver.batch
     steps = [math.sqrt(S / c.n) / c.lipschitz_g]
-    sigma2 = _sigma2(c, S, B)
+    sigma2 = gradient_noise(c, S, B)
     if sigma2 > 0:
         steps.append(eps / (8.0 * sigma2))
     if c.smoothness_g > 0:
@@ -259,7 +259,7 @@ def theorem_5_8(problem: Problem, eps: float, **options: Any) -> Setting:
     c, solver = _settle(problem, eps, options, strongly=False)
     _quadratic_only(solver)
     S, B = solver.blocks, solver.batch
-    step = eps / (6.0 * (_sigma2(c, S, B) + 8.0 * (c.lipschitz_f * c.lipschitz_g) ** 2))
+    step = eps / (6.0 * (gradient_noise(c, S, B) + 8.0 * (c.lipschitz_f * c.lipschitz_g) ** 2))
     tau = max(6.0 * c.noise_value / (B * eps), np.finfo(float).tiny)
     iterations = max(
         3.0 * c.distance**2 / (step * eps),
@@ -302,6 +302,12 @@ def _settle(problem: Problem, eps: float, options: dict[str, Any], *, strongly: 
     rest = {name: value for name, value in options.items() if name not in names}
     c = rest.pop("constants", None)
     c = estimate_constants(problem, mirror=solver.mirror, **rest) if c is None else c
+    check_constants(c, strongly=strongly)
+    return c, solver
+
+
+def check_constants(c: Constants, *, strongly: bool) -> None:
+    """Refuse constants that no theorem covers, or none for a strongly convex penalty and a smooth outer function."""
     c.check()
     if strongly and c.mu <= 0:
         raise ValueError("this theorem needs a strongly convex penalty, mu is 0: use theorem 6, 18, 5.8 or 5.9")
@@ -311,7 +317,6 @@ def _settle(problem: Problem, eps: float, options: dict[str, Any], *, strongly: 
         raise ValueError(
             "the theorems need Lipschitz functions: give constants with finite lipschitz_f and lipschitz_g"
         )
-    return c, solver
 
 
 def _setting(
@@ -327,7 +332,7 @@ def _setting(
     return Setting(problem, solver, math.ceil(iterations))
 
 
-def _sigma2(c: Constants, S: int, B: int) -> float:
+def gradient_noise(c: Constants, S: int, B: int) -> float:
     """Variance of the primal gradient estimate, S blocks without replacement and B samples of each."""
     between = c.spread * (c.n - S) / (S * (c.n - 1)) if c.n > 1 else 0.0
     return c.lipschitz_f**2 * c.noise_gradient / (S * B) + between

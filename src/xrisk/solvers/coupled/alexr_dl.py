@@ -1,0 +1,137 @@
+"""ALEXR-DL: a proximal-point loop around ALEXR, for inner functions that are convex up to a quadratic."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from xrisk.compile import canonical
+from xrisk.functions import Smoothed, outer_value
+from xrisk.functions.parameters import count, positive
+from xrisk.functions.proximal import Proximal
+from xrisk.inner.oracle import Oracles
+from xrisk.problem import Problem, coupled
+from xrisk.solvers.card import MONOTONE_OUTER, MethodCard
+from xrisk.solvers.coupled.alexr import ALEXR, ALEXRState
+
+
+class ALEXRDLState(NamedTuple):
+    center: np.ndarray  # x_k, around which the present stage works
+    inner: ALEXRState  # of the present stage
+    t: int  # iterations of all stages
+
+
+class ALEXRDL(NamedTuple):
+    """Double-loop ALEXR [1]_, section 5.4.5; [2]_, theorem 4.5. Rule: read.
+
+    Stage k solves, by ``length`` iterations of ALEXR from x_k and the duals of the stage before::
+
+        x_{k+1} ≈ argmin  (1/n) Σ f(gᵢ(x)) + r(x) + (ρ̄/2) ‖x − x_k‖²
+
+    gᵢ may be weakly convex: then F is, with ρ_F = √m·C_f·ρ_g, and every stage is convex if ρ̄ > ρ_F. ρ̄ ‖x_k − x̂_k‖, with
+    x̂_k the exact minimiser of stage k, measures how far x_k is from being stationary.
+
+    Parameters
+    ----------
+    solver : ALEXR
+        The inner method; its schedules and its average begin anew in each stage.
+    strength : float
+        ρ̄, more than the weak convexity ρ_F; 2ρ_F is usual.
+    length : int
+        Iterations per stage.
+    smoothing : float, optional
+        ν of the Moreau envelope f_ν that then stands for f: 0 ≤ f − f_ν ≤ ν C_f²/2. For f with a kink, where an
+        approximately stationary point will do.
+
+    Notes
+    -----
+    The book's display of a stage omits r. Lengths of the stages and accuracies are those of the papers it cites,
+    which give orders only: ``length`` is a constant here. What is reported is x_{k+1} as far as the present stage
+    has come. Nothing in a problem says how convex its inner functions are: they are not asked, and ρ̄ > ρ_F is the
+    caller's to ensure. On a convex problem any ρ̄ > 0 leads to the optimum.
+
+    References
+    ----------
+    .. [1] Yang, opt4ml, section 5.4.5.
+    .. [2] Zhou, Wang and Yang, Stochastic primal-dual double block-coordinate for two-way partial AUC
+       maximization, 2025.
+
+    Examples
+    --------
+    >>> import numpy as np, xrisk
+    >>> rng = np.random.default_rng(0)
+    >>> X, groups = rng.standard_normal((300, 3)), rng.integers(0, 4, 300)
+    >>> problem = xrisk.group_dro(X, np.where(X[:, 0] > 0, 1, -1), groups, divergence="cvar", alpha=0.5, l2=0.1)
+    >>> result = xrisk.minimize(problem, xrisk.solvers.ALEXRDL(), budget=xrisk.Budget(iterations=5000), rng=0)
+    >>> xrisk.certify(problem, result).gap < 0.05
+    True
+    """
+
+    solver: ALEXR = ALEXR()
+    strength: float = 0.5
+    length: int = 1000
+    smoothing: float | None = None
+
+    def card(self) -> MethodCard:
+        inner = self.solver.card()
+        return MethodCard(
+            "ALEXR-DL",
+            "book, section 5.4.5; Zhou, Wang and Yang 2025, theorem 4.5",
+            "read",
+            values=inner.values,
+            gradients=inner.gradients,
+            rate="weakly convex g: nearly stationary n/(Sε⁶), f smooth n/(Sε⁴); smoothed, approximately, n/(Sε⁵)",
+            theory=(MONOTONE_OUTER,),
+        )
+
+    def prepare(self, problem: Problem) -> tuple[Problem, "ALEXRDL"]:
+        if type(self.solver) is not ALEXR:
+            raise TypeError(f"solver must be an ALEXR, got {self.solver!r}")
+        positive("strength", self.strength)
+        count("length", self.length, 1)
+        problem = coupled(problem)
+        if self.smoothing is not None:
+            problem = _smoothed(problem, self.smoothing)
+        problem, solver = self.solver.prepare(problem)
+        return problem, canonical(self._replace(solver=solver))
+
+    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
+        return self.solver.start(problem, w)
+
+    def init(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> ALEXRDLState:
+        return ALEXRDLState(x.copy(), self.solver.init(problem, x, rng), 0)
+
+    def advance(self, problem: Problem, state: ALEXRDLState, n_steps: int, rng: np.random.Generator) -> ALEXRDLState:
+        center, inner, t = state
+        end = t + n_steps
+        while True:
+            around = problem._replace(penalty=Proximal(problem.penalty, self.strength, center))
+            steps = min(end - t, self.length - inner.t)
+            inner, t = self.solver.advance(around, inner, steps, rng), t + steps
+            if inner.t == self.length:
+                inner = self._restarted(problem, inner, rng)
+                center = inner.w.copy()
+            if t == end:
+                return ALEXRDLState(center, inner, t)
+
+    def _restarted(self, problem: Problem, inner: ALEXRState, rng: np.random.Generator) -> ALEXRState:
+        """The next stage: from the solution of this one, with its duals."""
+        fresh = self.solver.init(problem, self.solver.solution(inner), rng)
+        return fresh._replace(z=inner.z, y_mean=self.solver.dual(problem, inner))
+
+    def solution(self, state: ALEXRDLState) -> np.ndarray:
+        return self.solver.solution(state.inner)
+
+    def dual(self, problem: Problem, state: ALEXRDLState) -> np.ndarray:
+        return self.solver.dual(problem, state.inner)
+
+    def oracles(self, problem: Problem, t: int) -> Oracles:
+        return self.solver.oracles(problem, t)
+
+
+def _smoothed(problem: Problem, nu: float) -> Problem:
+    """The problem with f_ν for f."""
+    positive("smoothing", nu)
+    if type(problem.outer) not in outer_value.table:
+        kind = type(problem.outer).__name__
+        raise ValueError(f"smoothing must be None for an outer function of several values, got {nu} for {kind}")
+    return problem._replace(outer=Smoothed(problem.outer, float(nu)))
