@@ -36,6 +36,8 @@ from xrisk.solvers import (
     GeometricAverage,
     LastIterate,
     PolynomialAverage,
+    Restarted,
+    SnapshotMSVR,
     StageAverage,
     Stagewise,
     TheoryCorrection,
@@ -129,6 +131,9 @@ CASES = [
     Case("bsgd", chi2_logistic, BSGD(0.02, blocks=3, batch=8), 10000, 0.01),  # the bias, at most σ₀²/16, is in the gap
     Case("msvr-v1", chi2_logistic, MSVR(blocks=3, gradient=AveragedGradient()), 10000, 0.01),
     Case("msvr-v2", chi2_logistic, MSVR(blocks=3), 10000, 0.01),
+    Case("msvr-v3", chi2_logistic, SnapshotMSVR(epoch=7, blocks=3), 5000, 0.001),
+    Case("msvr-stagewise", chi2_logistic, Restarted(MSVR(0.1, 0.5, 0.5, blocks=3), 30, step_factor=0.7), 10000, 0.01),
+    Case("sox-boost", chi2_logistic, Restarted(SOX(0.1, 0.5, 0.5, blocks=3), 30), 10000, 0.01),
     Case("sonex-v1", cvar, SONEX(0.02, nu=0.02, correction=0.0, blocks=3), 10000, 0.01),
     Case("sonex-v2", cvar, SONEX(0.02, nu=0.02, blocks=3), 10000, 0.01),
     Case("sonx-v1", cvar, SONX(0.02, correction=0.0, blocks=3), 10000, 0.01),

@@ -15,10 +15,12 @@ from xrisk.inner import (
     batch_vjp,
     draw,
     exact_values,
+    exact_vjp,
     inner_count,
     inner_dim,
     inner_is_affine,
     inner_pooled,
+    inner_samples,
     inner_size,
     new_batch,
     shares_batch,
@@ -102,8 +104,9 @@ def test_another_seed_gives_another_run(case):
 @each_kernel
 def test_compiled_equals_uncompiled(case):
     problem, solver, state, rng = begin(case)
-    compiled = solver.advance(problem, copied(state), 50, rng)
+    state = solver.advance(problem, state, 1, rng)  # a method with full passes makes its first one
     steps = specialise(running.kernel_of(solver), problem, solver)
+    compiled = steps(problem, copied(state), solver, 50, np.random.default_rng(0))
     plain = steps.py_func(problem, copied(state), solver, 50, np.random.default_rng(0))
     assert_same(compiled, plain, rtol=1e-12, atol=1e-12)
 
@@ -115,11 +118,10 @@ class Counted(NamedTuple):
     note: Any  # function of (kind, number)
 
 
-for _same in (inner_count, inner_dim, inner_size, inner_is_affine, shares_batch):
+for _same in (inner_count, inner_dim, inner_size, inner_samples, inner_is_affine, shares_batch):
     _same.of(Counted)(lambda g, _same=_same: _same(g.inner))
 inner_pooled.of(Counted)(lambda g: Counted(inner_pooled(g.inner), g.note))
 new_batch.of(Counted)(lambda g, size: (size, new_batch(g.inner, size)))
-exact_values.of(Counted)(lambda g, w, out: exact_values(g.inner, w, out))
 
 
 @draw.of(Counted)
@@ -145,6 +147,18 @@ def _(g, i, w, batch, y, scale, grad):
     batch_vjp(g.inner, i, w, batch[1], y, scale, grad)
 
 
+@exact_values.of(Counted)
+def _(g, w, out):
+    g.note("values", inner_samples(g.inner))
+    exact_values(g.inner, w, out)
+
+
+@exact_vjp.of(Counted)
+def _(g, w, y, grad):
+    g.note("gradients", inner_samples(g.inner))
+    exact_vjp(g.inner, w, y, grad)
+
+
 @each
 def test_declared_oracles_equal_counted_ones(case):
     problem, solver, state, rng = begin(case)
@@ -161,9 +175,10 @@ def test_declared_oracles_equal_counted_ones(case):
 @each
 def test_a_counting_wrapper_runs_the_same_iterations_uncompiled(case):
     problem, solver, state, rng = begin(case)
-    plain = solver.advance(problem, copied(state), 20, rng)
+    plain = solver.advance(problem, state, 20, rng)
+    problem, solver, state, rng = begin(case)
     counted = problem._replace(inner=Counted(problem.inner, lambda kind, number: None))
-    assert_same(solver.advance(counted, copied(state), 20, np.random.default_rng(0)), plain, rtol=1e-12, atol=1e-12)
+    assert_same(solver.advance(counted, state, 20, rng), plain, rtol=1e-12, atol=1e-12)
 
 
 @each

@@ -32,6 +32,7 @@ from xrisk.inner.oracle import (
     inner_is_affine,
     inner_lipschitz,
     inner_pooled,
+    inner_samples,
     inner_shares,
     inner_size,
     inner_smoothness,
@@ -158,6 +159,11 @@ def _(g):
 @inner_size.of(Groups)
 def _(g):
     return model_size(g.model)
+
+
+@inner_samples.of(Groups)
+def _(g):
+    return int(g.offsets[-1])
 
 
 @inner_is_affine.of(Groups)

@@ -77,6 +77,11 @@ def exact_vjp(g, w, y, grad):
 
 
 @generic
+def inner_samples(g):
+    """Number of samples of all components of all gᵢ, finite sums: what a full pass costs."""
+
+
+@generic
 def inner_is_affine(g):
     """Whether every gᵢ is affine, so that an outer function need not be monotone."""
 

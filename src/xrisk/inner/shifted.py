@@ -16,6 +16,7 @@ from xrisk.inner.oracle import (
     inner_dim,
     inner_is_affine,
     inner_lipschitz,
+    inner_samples,
     inner_size,
     inner_smoothness,
     new_batch,
@@ -42,6 +43,11 @@ def _(g):
 @inner_size.of(Shifted)
 def _(g):
     return inner_size(g.inner) + 1
+
+
+@inner_samples.of(Shifted)
+def _(g):
+    return inner_samples(g.inner)
 
 
 @inner_is_affine.of(Shifted)

@@ -7,8 +7,10 @@ from xrisk.solvers.coupled.alexr_dl import ALEXRDL
 from xrisk.solvers.coupled.ascpg import ASCPG
 from xrisk.solvers.coupled.bsgd import BSGD
 from xrisk.solvers.coupled.msvr import MSVR, AveragedGradient, CorrectedGradient, PlainStep, UnitStep
+from xrisk.solvers.coupled.msvr_snapshot import SnapshotMSVR
 from xrisk.solvers.coupled.nasa import NASA
 from xrisk.solvers.coupled.nssd import NSSD
+from xrisk.solvers.coupled.restarted import Restarted
 from xrisk.solvers.coupled.sapd import SAPD
 from xrisk.solvers.coupled.scgd import SCGD
 from xrisk.solvers.coupled.sgd import SGD, UpweightedSGD
@@ -50,6 +52,8 @@ METHODS = (  # what the contract of the tests runs over
     SONX,
     SOX,
     SSD,
+    Restarted,
+    SnapshotMSVR,
     UpweightedSGD,
 )
 
@@ -89,7 +93,9 @@ __all__ = [
     "PlainStep",
     "PolynomialAverage",
     "Quadratic",
+    "Restarted",
     "SameBatch",
+    "SnapshotMSVR",
     "StageAverage",
     "Stagewise",
     "TheoryCorrection",

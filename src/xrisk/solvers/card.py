@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from xrisk.functions import block_is_monotone, block_is_smooth, penalty_convexity, risk_cap, risk_is_support
-from xrisk.inner.oracle import exact_values, exact_vjp, inner_count, inner_pooled, inner_smoothness
+from xrisk.inner.oracle import exact_values, exact_vjp, inner_count, inner_pooled, inner_samples, inner_smoothness
 from xrisk.problem import Problem, coupled
 
 
@@ -46,7 +46,7 @@ STRONGLY_CONVEX = Need(
 )
 FULL_PASSES = Need(
     "inner functions that are finite sums",
-    lambda problem: exact_values.implemented(problem.inner) and exact_vjp.implemented(problem.inner),
+    lambda problem: all(verb.implemented(problem.inner) for verb in (exact_values, exact_vjp, inner_samples)),
     "inner",
 )
 POOLED = Need(

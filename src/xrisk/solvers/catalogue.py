@@ -11,8 +11,10 @@ from xrisk.solvers.coupled.alexr_dl import ALEXRDL
 from xrisk.solvers.coupled.ascpg import ASCPG
 from xrisk.solvers.coupled.bsgd import BSGD
 from xrisk.solvers.coupled.msvr import MSVR, AveragedGradient
+from xrisk.solvers.coupled.msvr_snapshot import SnapshotMSVR
 from xrisk.solvers.coupled.nasa import NASA
 from xrisk.solvers.coupled.nssd import NSSD
+from xrisk.solvers.coupled.restarted import Restarted
 from xrisk.solvers.coupled.sapd import SAPD
 from xrisk.solvers.coupled.scgd import SCGD
 from xrisk.solvers.coupled.sgd import SGD, UpweightedSGD
@@ -39,6 +41,9 @@ CATALOGUE: dict[str, Any] = {
     "sonex-v2": SONEX(),
     "msvr-v1": MSVR(gradient=AveragedGradient()),
     "msvr-v2": MSVR(),
+    "msvr-v3": SnapshotMSVR(),
+    "msvr-stagewise": Restarted(MSVR(track=0.5, momentum=0.5), step_factor=0.5**0.5),
+    "sox-boost": Restarted(SOX(track=0.5, momentum=0.5)),
     "bsgd": BSGD(),
     "ooa": OOA(),
     "smd": SMD(),

@@ -13,6 +13,11 @@ def rate(schedule, t):
 
 
 @generic
+def scaled(schedule, factor):
+    """The schedule with every step times ``factor``."""
+
+
+@generic
 def stage_start(schedule, t):
     """First iteration of the stage that t belongs to."""
 
@@ -97,6 +102,17 @@ class StageAverage(NamedTuple):
 @rate.of(float)
 def _(schedule, t):
     return schedule
+
+
+@scaled.of(float)
+def _(schedule, factor):
+    return schedule * factor
+
+
+@scaled.of(Decreasing)
+@scaled.of(Stagewise)
+def _(schedule, factor):
+    return schedule._replace(initial=schedule.initial * factor)
 
 
 @rate.of(Decreasing)
