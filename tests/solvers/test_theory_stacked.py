@@ -1,12 +1,17 @@
-"""Settings of the methods that look at all blocks: formulas, refusals, and promises kept."""
+"""Settings of the methods that look at all blocks and of ALEXR-DL: formulas, refusals, and promises kept."""
 
 import numpy as np
 import pytest
 
 import xrisk
-from tests.solvers.cases import cvar
+from tests.solvers.cases import cvar, tasks
+from tests.solvers.running import begin, kernel_of
+from tests.solvers.test_alexr_dl import distance_from_stationary
 from tests.solvers.test_theory import smooth_constants
 from xrisk.applications import hard_smooth
+from xrisk.functions import L2, MaxOuter, Softplus
+from xrisk.inner import Callables
+from xrisk.problem import Problem
 from xrisk.solvers import LastIterate, theory
 from xrisk.solvers.schedules import rate
 
@@ -97,3 +102,70 @@ def test_strongly_convex_exponents_need_a_modulus(setting):
         setting(cvar())
     with pytest.raises(ValueError, match=r"delay must be positive, got 0.0"):
         setting(cvar(), mu=0.1, delay=0.0)
+
+
+@pytest.mark.parametrize(
+    ("setting", "power"), [(theory.scgd_strongly_convex, 2 / 3), (theory.ascpg_strongly_convex, 4 / 5)]
+)
+def test_with_strongly_convex_exponents_the_squared_distance_falls_as_fast_as_promised(setting, power):
+    instance = hard_smooth(4, eps=0.005)
+    errors = []
+    for seed in range(1, 4):
+        problem, solver, state, rng = begin(instance.problem, setting(instance.problem, delay=10.0), seed)
+        for steps in (200, 1800):
+            state = kernel_of(solver).py_func(problem, state, solver, steps, rng)
+            errors.append(np.sum((state.w - instance.w) ** 2))
+    early, late = np.mean(errors[::2]), np.mean(errors[1::2])
+    assert late < early * 10.0**-power
+
+
+def waves():
+    """f(cos w) and f(sin w), without noise: C_g = L_g = 1, C_f = 1, L_f = ¼."""
+    value = (np.cos, np.sin)
+    slope = (lambda w: -np.sin(w), np.cos)
+    inner = Callables(
+        n=2,
+        d=1,
+        sample=lambda i, rng, size: None,
+        value=lambda i, w, batch: value[i](w[0]),
+        vjp=lambda i, w, batch, y: slope[i](w) * y,
+        exact=lambda i, w: value[i](w[0]),
+    )
+    constants = theory.Constants(2, 1.0, 0.25, 1.0, 1.0, 0.0, 0.0, 0.0, 0.01, 1.0, 1.0)
+    return Problem(inner, Softplus(), L2(0.01)), constants
+
+
+def test_alexr_dl_has_stages_of_twice_the_weak_convexity_with_the_parameters_of_theorem_5_7():
+    problem, c = waves()
+    setting = theory.alexr_dl_setting(problem, 0.3, gap=1.0, constants=c)
+    stage = theory.theorem_5_7(problem, 0.3**2, constants=c._replace(mu=1.01))
+    assert setting.solver.solver == stage.solver
+    assert (setting.solver.strength, setting.solver.length) == (2.0, stage.iterations)
+    assert setting.iterations == stage.iterations * 45  # 4 / 0.09
+
+
+def test_alexr_dl_reaches_a_nearly_stationary_point():
+    problem, c = waves()
+    setting = theory.alexr_dl_setting(problem, 0.3, gap=1.0, constants=c)
+    budget, start = xrisk.Budget(iterations=setting.iterations), np.array([-0.5])
+    result = xrisk.minimize(problem, setting.solver, start, budget=budget, rng=0)
+    assert distance_from_stationary(problem, start, 2.0) > 0.3
+    assert distance_from_stationary(problem, result.w, 2.0) < 0.3
+
+
+def test_alexr_dl_smooths_a_kink_by_the_target():
+    c = quiet()._replace(smoothness_f=np.inf)
+    setting = theory.alexr_dl_setting(cvar(), 0.2, gap=1.0, constants=c)
+    assert setting.solver.smoothing == 0.2
+
+
+def test_alexr_dl_asks_for_a_weak_convexity_where_the_smoothness_does_not_bound_it():
+    c = quiet()._replace(smoothness_g=np.inf)
+    with pytest.raises(ValueError, match=r"weak_convexity must make .* positive and finite, got inf"):
+        theory.alexr_dl_setting(cvar(), 0.2, gap=1.0, constants=c)
+    with pytest.raises(ValueError, match="smoothing must be None for an outer function of several values"):
+        theory.alexr_dl_setting(
+            tasks(MaxOuter()), 0.2, gap=1.0, weak_convexity=1.0, constants=c._replace(smoothness_f=np.inf)
+        )
+    with pytest.raises(ValueError, match=r"gap must be positive, got -1.0"):
+        theory.alexr_dl_setting(cvar(), 0.2, gap=-1.0, constants=c)

@@ -45,9 +45,10 @@ class ALEXRDL(NamedTuple):
     Notes
     -----
     The book's display of a stage omits r. Lengths of the stages and accuracies are those of the papers it cites,
-    which give orders only: ``length`` is a constant here. What is reported is x_{k+1} as far as the present stage
-    has come. Nothing in a problem says how convex its inner functions are: they are not asked, and ρ̄ > ρ_F is the
-    caller's to ensure. On a convex problem any ρ̄ > 0 leads to the optimum.
+    which give orders only: ``length`` is a constant here, see `xrisk.solvers.theory.alexr_dl_setting`. What is
+    reported is x_{k+1} as far as the present stage has come. Nothing in a problem says how convex its inner
+    functions are: they are not asked, and ρ̄ > ρ_F is the caller's to ensure. On a convex problem any ρ̄ > 0 leads
+    to the optimum.
 
     References
     ----------
@@ -90,7 +91,7 @@ class ALEXRDL(NamedTuple):
         count("length", self.length, 1)
         problem = coupled(problem)
         if self.smoothing is not None:
-            problem = _smoothed(problem, self.smoothing)
+            problem = smoothed(problem, self.smoothing)
         problem, solver = self.solver.prepare(problem)
         return problem, canonical(self._replace(solver=solver))
 
@@ -128,8 +129,8 @@ class ALEXRDL(NamedTuple):
         return self.solver.oracles(problem, t)
 
 
-def _smoothed(problem: Problem, nu: float) -> Problem:
-    """The problem with f_ν for f."""
+def smoothed(problem: Problem, nu: float) -> Problem:
+    """The problem in its coupled form with the Moreau envelope f_ν for f."""
     positive("smoothing", nu)
     if type(problem.outer) not in outer_value.table:
         kind = type(problem.outer).__name__

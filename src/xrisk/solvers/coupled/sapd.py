@@ -61,7 +61,8 @@ class SAPD(NamedTuple):
     -----
     The old value is the stored one, on old samples: the noise of two batches enters g̃, where ALEXR takes the
     difference on one batch. Estimators are those that the ALEXR paper describes in its appendix G.2; the paper
-    takes one block per gradient. The first extrapolation vanishes. The setting for strongly convex penalties is
+    takes one block per gradient. The first extrapolation vanishes. In the convex case θ is 1 and for T iterations
+    both step sizes are in proportion to 1/√T; the setting for strongly convex penalties is
     `xrisk.solvers.theory.sapd_setting`.
 
     References

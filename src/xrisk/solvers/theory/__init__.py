@@ -13,12 +13,14 @@ from xrisk.solvers.theory.alexr import (
     theorem_20,
     theorem_22,
 )
+from xrisk.solvers.theory.alexr_dl import alexr_dl_setting
 from xrisk.solvers.theory.groups import nol_setting, ooa_setting, smd_setting
 from xrisk.solvers.theory.stacked import ascpg_strongly_convex, sapd_setting, scgd_strongly_convex
 
 __all__ = [
     "Constants",
     "Setting",
+    "alexr_dl_setting",
     "ascpg_strongly_convex",
     "estimate_constants",
     "nol_setting",
