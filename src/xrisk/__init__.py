@@ -17,13 +17,20 @@ from xrisk.run import Budget, Checkpoint, Result, Stop, Trace, minimize, resume
 
 if TYPE_CHECKING:
     from xrisk import datasets, metrics
-    from xrisk.estimators import GroupDROClassifier, GroupDRORegressor
+    from xrisk.estimators import (
+        GroupDROClassifier,
+        GroupDRORegressor,
+        MultiTaskGroupDROClassifier,
+        RobustLogisticRegression,
+    )
     from xrisk.persistence import load, save
 
 # what stands on scikit-learn is imported when it is first asked for: scikit-learn imports pandas where that is there
 ON_DEMAND = {
     "GroupDROClassifier": "estimators",
     "GroupDRORegressor": "estimators",
+    "MultiTaskGroupDROClassifier": "estimators",
+    "RobustLogisticRegression": "estimators",
     "load": "persistence",
     "save": "persistence",
     "datasets": "datasets",
@@ -36,8 +43,10 @@ __all__ = [
     "Checkpoint",
     "GroupDROClassifier",
     "GroupDRORegressor",
+    "MultiTaskGroupDROClassifier",
     "Problem",
     "Result",
+    "RobustLogisticRegression",
     "Stop",
     "Trace",
     "certify",

@@ -10,7 +10,7 @@ import xrisk
 from tests.conftest import table
 from xrisk import Budget, certify, minimize
 from xrisk.applications import multi_task
-from xrisk.functions import MaxOuter
+from xrisk.functions import MaxOuter, TopSum
 from xrisk.solvers import ALEXR, Entropy, exact
 
 X, Y, cells = table()
@@ -122,6 +122,7 @@ def test_too_many_repeats_are_refused():
     [
         ({"outer": "mean"}, "outer must be one of max, log-sum-exp or a spec, got 'mean'"),
         ({"outer": "log-sum-exp", "beta": 0.0}, "beta must be positive"),
+        ({"outer": TopSum(2)}, r"outer must be 'max' or 'log-sum-exp' for tasks of 1, 2, 3 groups, got TopSum"),
         ({"tasks": TASKS[1:]}, "tasks must be a label for each of the 240 rows"),
         ({"tasks": np.full(240, np.nan)}, "tasks must not hold NaN or None"),
         ({"tasks": np.zeros((240, 2), dtype=bool)}, "every row must belong to a task, row 0 belongs to none"),

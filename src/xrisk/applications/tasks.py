@@ -127,9 +127,10 @@ def task_slots(cells: TaskCells, join: Any) -> np.ndarray:
     if isinstance(join, MaxOuter) or len(set(counts)) == 1:
         spare = [np.full(max(counts) - len(each), each[sizes[each].argmin()]) for each in own]
         return np.array([np.concatenate(both) for both in zip(own, spare, strict=True)])
-    most = math.lcm(*counts)
+    most, numbers = math.lcm(*counts), ", ".join(str(count) for count in sorted(set(counts)))
+    if not isinstance(join, LogSumExp):
+        raise ValueError(f"outer must be 'max' or 'log-sum-exp' for tasks of {numbers} groups, got {join!r}")
     if most > MOST_SLOTS:
-        numbers = ", ".join(str(count) for count in sorted(set(counts)))
         raise ValueError(
             f"outer must be 'max' for tasks of {numbers} groups: 'log-sum-exp' would have them repeated until "
             f"every task has {most}, more than {MOST_SLOTS}"

@@ -1,6 +1,14 @@
 """Estimators with scikit-learn's face."""
 
 from xrisk.estimators.groups import GroupDROClassifier, GroupDRORegressor
+from xrisk.estimators.robust import RobustLogisticRegression
 from xrisk.estimators.table import TableModel
+from xrisk.estimators.tasks import MultiTaskGroupDROClassifier
 
-__all__ = ["GroupDROClassifier", "GroupDRORegressor", "TableModel"]
+__all__ = [
+    "GroupDROClassifier",
+    "GroupDRORegressor",
+    "MultiTaskGroupDROClassifier",
+    "RobustLogisticRegression",
+    "TableModel",
+]

@@ -24,6 +24,34 @@ from xrisk.run.observers import ProgressBar, Snapshot
 
 USER = 4  # frames up from where a fit warns to where it is called
 
+# what stands in the docstrings of all of them
+SOLVING = """    solver : "auto" or solver spec
+        "auto" needs no step size and stops on the certificate; a spec such as ``ALEXR()`` runs for ``max_iter``.
+    tol : float
+        Certified relative gap at which "auto" stops.
+    max_iter : int
+        Limit on iterations.
+    max_seconds : float, optional
+        Limit on the time of the fit.
+    warm_start : bool
+        Whether to start from the last fit.
+    random_state : int, RandomState or None
+        The seed.
+    verbose : int
+        1 for a progress bar (needs tqdm).
+"""
+FITTED = """    certificate_ : Certificate
+        The optimum of the training objective lies between ``dual`` and ``primal``.
+    objective_ : float
+        The training objective.
+    trace_ : tuple of AutoPoint
+        The bounds against time.
+    stop_ : Stop
+        Why the fit ended; ``str(stop_)`` is a sentence.
+    n_iter_ : int
+        Iterations done.
+"""
+
 
 class Training(NamedTuple):
     """What a model is fitted to, validated."""
@@ -272,6 +300,24 @@ class LinearRobustClassifier(ClassifierMixin, LinearRobust):
             return -np.logaddexp(0.0, np.column_stack([scores, -scores]))
         shifted = scores - scores.max(axis=1, keepdims=True)
         return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+
+
+class TwoClassRobust(LinearRobustClassifier):
+    """Labels of two classes, the second in sorted order the positive one."""
+
+    def _coded(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+        target = super()._coded(y, weight)
+        if self.classes_.size > 2:
+            raise ValueError(
+                f"y must hold two classes, got {self.classes_.size}. Only binary classification is supported. "
+                "The type of the target is multiclass."
+            )
+        return target
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
 
 
 class LinearRobustRegressor(RegressorMixin, LinearRobust):

@@ -1,13 +1,22 @@
 """Linear models of least worst-group loss."""
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from xrisk.applications import group_dro
 from xrisk.auto import Solution
-from xrisk.estimators.base import USER, LinearRobust, LinearRobustClassifier, LinearRobustRegressor, Training
+from xrisk.estimators.base import (
+    FITTED,
+    SOLVING,
+    USER,
+    LinearRobust,
+    LinearRobustClassifier,
+    LinearRobustRegressor,
+    Training,
+)
 from xrisk.estimators.watching import with_callbacks
 from xrisk.grouping import Grouping, encode_groups
 from xrisk.inner.oracle import exact_values, inner_count
@@ -33,21 +42,7 @@ PARAMETERS = """
         Strengths of the penalty l1‖w‖₁ + (l2/2)‖w‖². Without any the certificate may not close.
     fit_intercept : bool
         Whether to fit an intercept, which is not penalised{intercept}.
-    solver : "auto" or solver spec
-        "auto" needs no step size and stops on the certificate; a spec such as ``ALEXR()`` runs for ``max_iter``.
-    tol : float
-        Certified relative gap at which "auto" stops.
-    max_iter : int
-        Limit on iterations.
-    max_seconds : float, optional
-        Limit on the time of the fit.
-    warm_start : bool
-        Whether to start from the last fit.
-    random_state : int, RandomState or None
-        The seed.
-    verbose : int
-        1 for a progress bar (needs tqdm).
-
+{solving}
     Attributes
     ----------
     coef_, intercept_ : ndarray
@@ -58,17 +53,7 @@ PARAMETERS = """
         Mean training loss of each group.
     group_weights_ : ndarray (groups,)
         The worst-case distribution over the groups.
-    certificate_ : Certificate
-        The optimum of the training objective lies between ``dual`` and ``primal``.
-    objective_ : float
-        The training objective.
-    trace_ : tuple of AutoPoint
-        The bounds against time.
-    stop_ : Stop
-        Why the fit ended; ``str(stop_)`` is a sentence.
-    n_iter_ : int
-        Iterations done.
-"""
+{fitted}""".replace("{solving}", SOLVING).replace("{fitted}", FITTED)
 
 
 class GroupRobust(LinearRobust):
@@ -104,7 +89,7 @@ class GroupRobust(LinearRobust):
         n, target = training.X.shape[0], training.target
         grouping = self._default_groups(target) if groups is None else encode_groups(groups, n)
         if training.weight is not None:
-            _refuse_weightless(grouping, training.weight)
+            refuse_weightless(grouping.names, grouping.rows(), training.weight)
         if groups is None:
             return grouping
         if grouping.missing:
@@ -113,12 +98,7 @@ class GroupRobust(LinearRobust):
             warnings.warn("there is a single group: the robust model is the ordinary one", stacklevel=USER)
         sizes = np.array([rows.size for rows in grouping.rows()])
         if (sizes < TINY_GROUP).any() and len(sizes) > 1:
-            small = int((sizes < TINY_GROUP).sum())
-            warnings.warn(
-                f"{small} of {sizes.size} groups have fewer than {TINY_GROUP} rows, "
-                f"the smallest, {grouping.names[int(sizes.argmin())]!r}, has {sizes.min()}: their risks are uncertain",
-                stacklevel=USER,
-            )
+            warnings.warn(of_tiny_groups(grouping.names, sizes), stacklevel=USER)
         return grouping
 
     def _warm_dual(self, problem: Problem) -> np.ndarray | None:
@@ -131,15 +111,14 @@ class GroupRobust(LinearRobust):
         exact_values(problem.inner, solution.w, risks)
         self.groups_ = training.beside.names
         self.group_risk_ = risks[:, 0]
-        self.group_weights_ = _normalised(solution.dual[:, 0])
+        self.group_weights_ = distribution(solution.dual[:, 0])
 
 
 class GroupRobustClassifier(GroupRobust, LinearRobustClassifier):
     """Without groups the classes are the groups."""
 
     def _default_groups(self, target: np.ndarray) -> Grouping:
-        codes = np.unique(target, return_inverse=True)[1]
-        return Grouping(codes, tuple(str(label) for label in self.classes_), 0, ())
+        return groups_of_classes(self.classes_, target)
 
 
 class GroupRobustRegressor(GroupRobust, LinearRobustRegressor):
@@ -149,13 +128,30 @@ class GroupRobustRegressor(GroupRobust, LinearRobustRegressor):
         return Grouping(np.zeros(target.size, dtype=np.int64), ("all",), 0, ())
 
 
-def _refuse_weightless(grouping: Grouping, weight: np.ndarray) -> None:
-    for name, rows in zip(grouping.names, grouping.rows(), strict=True):
+def groups_of_classes(classes: np.ndarray, target: np.ndarray) -> Grouping:
+    """The classes as groups; ``target`` (n,) codes them in their order."""
+    codes = np.unique(target, return_inverse=True)[1]
+    return Grouping(codes, tuple(str(label) for label in classes), 0, ())
+
+
+def of_tiny_groups(names: Sequence[str], sizes: np.ndarray) -> str:
+    """The warning that some groups have few rows."""
+    small, least = int((sizes < TINY_GROUP).sum()), int(sizes.argmin())
+    return (
+        f"{small} of {sizes.size} groups have fewer than {TINY_GROUP} rows, "
+        f"the smallest, {names[least]!r}, has {sizes[least]}: their risks are uncertain"
+    )
+
+
+def refuse_weightless(names: Sequence[str], groups: Sequence[np.ndarray], weight: np.ndarray) -> None:
+    """Raise an error if all rows of a group weigh nothing."""
+    for name, rows in zip(names, groups, strict=True):
         if not weight[rows].any():
             raise ValueError(f"sample_weight must be positive somewhere in every group, it is zero in all of {name!r}")
 
 
-def _normalised(dual: np.ndarray) -> np.ndarray:
+def distribution(dual: np.ndarray) -> np.ndarray:
+    """Dual weights (n,) as a distribution; equal ones where all are zero."""
     weights = np.maximum(dual, 0.0)
     return weights / weights.sum() if weights.sum() > 0 else np.full(weights.size, 1.0 / weights.size)
 

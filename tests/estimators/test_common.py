@@ -1,0 +1,429 @@
+"""What every estimator promises: scikit-learn's contract, tables of every kind, certificates, limits, callbacks.
+
+A newcomer adds a case, and is tested.
+"""
+
+import pickle
+import signal
+import threading
+import tracemalloc
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import scipy.sparse
+import sklearn
+from sklearn.base import clone, is_classifier
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import xrisk
+from tests.conftest import table
+from xrisk import (
+    GroupDROClassifier,
+    GroupDRORegressor,
+    MultiTaskGroupDROClassifier,
+    RobustLogisticRegression,
+    Stop,
+)
+from xrisk.functions import CVaRRisk
+from xrisk.solvers import ALEXR
+
+X, Y, cells = table()
+TARGET = X @ np.array([1.0, -2.0, 0.5, 0.0]) + np.where(cells < 2, 2.0, 0.0) * X[:, 0] + np.sin(np.arange(len(X)))
+
+
+class Case(NamedTuple):
+    """An estimator that fits X in a moment, and what its ``fit`` is given."""
+
+    estimator: Any
+    y: np.ndarray = Y
+    beside: dict[str, np.ndarray] = {}  # noqa: RUF012
+
+    def make(self, **options):
+        return clone(self.estimator).set_params(**options)
+
+    def fit(self, rows=X, pick=slice(None), **options):
+        beside = {name: values[pick] for name, values in self.beside.items()}
+        return self.make(**options).fit(rows[pick], self.y[pick], **beside)
+
+
+GROUPS = {"groups": cells}
+CASES = {
+    "groups": Case(GroupDROClassifier("max", l2=0.01), beside=GROUPS),
+    "regression": Case(GroupDRORegressor(CVaRRisk(0.4), l2=0.01), TARGET, GROUPS),
+    "robust": Case(RobustLogisticRegression("dropout", l2=0.01)),
+    "tasks": Case(MultiTaskGroupDROClassifier(l2=0.01), beside={"tasks": cells // 4, **GROUPS}),
+}
+CHECKED = [
+    GroupDROClassifier(),
+    GroupDRORegressor(),
+    GroupDROClassifier(divergence="max"),
+    GroupDRORegressor("kl"),
+    RobustLogisticRegression(),
+    MultiTaskGroupDROClassifier(),
+]
+WEIGHED = ("groups", "regression", "tasks")
+
+every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+every_classifier = pytest.mark.parametrize(
+    "case",
+    [case for case in CASES.values() if is_classifier(case.estimator)],
+    ids=[name for name, case in CASES.items() if is_classifier(case.estimator)],
+)
+
+
+def scores(model, rows=X):
+    return model.decision_function(rows) if is_classifier(model) else model.predict(rows)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """The fitted model of each case."""
+    return {id(case): case.fit() for case in CASES.values()}
+
+
+@parametrize_with_checks(CHECKED)
+def test_scikit_learns_contract(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # of checks that ask for one iteration
+        check(estimator)
+
+
+@every_case
+def test_the_certificate_holds_the_objective(case, fitted):
+    model = fitted[id(case)]
+    assert model.certificate_.dual <= model.objective_ <= model.certificate_.primal + 1e-12
+    assert model.certificate_.relative <= model.tol
+    assert model.stop_ is Stop.REACHED
+
+
+@every_case
+def test_the_trace_ends_with_the_certificate(case, fitted):
+    model = fitted[id(case)]
+    last = model.trace_[-1]
+    assert (last.primal, last.dual) == (model.certificate_.primal, model.certificate_.dual)
+    assert last.iterations == model.n_iter_
+
+
+@every_case
+def test_prediction_needs_a_fit(case):
+    with pytest.raises(NotFittedError):
+        case.make().predict(X)
+
+
+@every_classifier
+def test_string_labels_are_predicted(case, fitted):
+    model = case._replace(y=np.where(Y > 0, "yes", "no")).fit()
+    np.testing.assert_array_equal(model.classes_, ["no", "yes"])
+    np.testing.assert_array_equal(model.predict(X) == "yes", fitted[id(case)].predict(X) == 1)
+
+
+@every_case
+def test_frames_keep_their_names(case, fitted):
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    model = case.make().fit(frame, pd.Series(case.y), **{name: pd.Series(v) for name, v in case.beside.items()})
+    np.testing.assert_array_equal(model.feature_names_in_, list("abcd"))
+    np.testing.assert_allclose(scores(model, frame), scores(fitted[id(case)]), rtol=1e-12)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[list("dcba")])
+
+
+@every_case
+@pytest.mark.parametrize("form", [scipy.sparse.csr_matrix, scipy.sparse.csc_matrix, scipy.sparse.csr_array])
+def test_sparse_rows_are_the_same_rows(case, fitted, form):
+    model = case.make().fit(form(X), case.y, **case.beside)
+    np.testing.assert_allclose(model.coef_, fitted[id(case)].coef_, atol=1e-6)
+    np.testing.assert_allclose(scores(model, form(X)), scores(fitted[id(case)]), atol=1e-5)
+
+
+@every_case
+def test_single_precision_is_kept(case, fitted):
+    model = case.fit(X.astype(np.float32))
+    assert model.coef_.dtype == model.intercept_.dtype == np.float32
+    np.testing.assert_allclose(model.coef_, fitted[id(case)].coef_, atol=1e-4)
+
+
+@every_case
+def test_single_precision_is_not_copied(case, monkeypatch):
+    narrow, held = X.astype(np.float32), []
+    monkeypatch.setattr(type(case.estimator), "_solve", lambda self, problem, watchers: held.append(problem) or 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        case.fit(narrow)
+    arrays = [part for part in leaves(held[0].inner) if isinstance(part, np.ndarray)]
+    assert any(np.shares_memory(part, narrow) for part in arrays)
+    assert not any(part.size >= narrow.size for part in arrays if not np.shares_memory(part, narrow))
+
+
+def leaves(spec):
+    for part in spec:
+        yield from leaves(part) if isinstance(part, tuple) else [part]
+
+
+@every_case
+def test_a_memory_map_is_the_same_rows(case, fitted, tmp_path):
+    np.memmap(tmp_path / "X", dtype=X.dtype, mode="w+", shape=X.shape)[:] = X
+    model = case.fit(np.memmap(tmp_path / "X", dtype=X.dtype, mode="r", shape=X.shape))
+    np.testing.assert_array_equal(model.coef_, fitted[id(case)].coef_)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@every_case
+def test_a_memory_map_is_not_copied(case, tmp_path, dtype):
+    n, d = 200_000_000 // (100 * np.dtype(dtype).itemsize), 100
+    rng = np.random.default_rng(0)
+    data = np.memmap(tmp_path / "X", dtype=dtype, mode="w+", shape=(n, d))
+    for rows in np.array_split(np.arange(n), 20):
+        data[rows] = rng.standard_normal((rows.size, d))
+    y = np.where(data[:, 0] + rng.standard_normal(n) > 0, 1, -1)
+    large = case._replace(y=y, beside={name: rng.integers(0, 8, n) for name in case.beside})
+    read = np.memmap(tmp_path / "X", dtype=dtype, mode="r", shape=(n, d))
+    large.fit(read, slice(5000))  # compiles
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    model = large.fit(read)
+    peak = tracemalloc.get_traced_memory()[1] - before
+    tracemalloc.stop()
+    assert model.certificate_.relative <= 1e-3
+    assert peak <= 0.2 * read.nbytes
+
+
+@every_classifier
+def test_probabilities_add_up_and_go_with_the_scores(case, fitted):
+    model = fitted[id(case)]
+    chances = model.predict_proba(X)
+    np.testing.assert_allclose(chances.sum(axis=1), 1.0)
+    np.testing.assert_allclose(np.log(chances), model.predict_log_proba(X))
+    np.testing.assert_allclose(np.log(chances[:, 1] / chances[:, 0]), model.decision_function(X))
+
+
+@every_classifier
+def test_probabilities_do_not_overflow(case, fitted):
+    assert np.isfinite(fitted[id(case)].predict_proba(1e6 * X)).all()
+    assert np.isfinite(fitted[id(case)].predict_log_proba(1e6 * X)).all()
+
+
+@every_case
+@pytest.mark.parametrize("store", ["pickle", "xrisk"])
+def test_a_stored_model_is_the_same_model(case, tmp_path, store):
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    model = case.make(solver=ALEXR(), max_iter=50, tol=10.0, random_state=0)
+    model.fit(frame, case.y, **case.beside)
+    if store == "pickle":
+        again = pickle.loads(pickle.dumps(model))
+    else:
+        xrisk.save(model, tmp_path / "model.xrisk")
+        again = xrisk.load(tmp_path / "model.xrisk")
+    assert again.get_params() == model.get_params()
+    assert vars(again).keys() == vars(model).keys()
+    np.testing.assert_equal(vars(again), vars(model))
+    np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
+
+
+@every_case
+def test_an_automatic_model_is_stored_with_its_trace(case, tmp_path, fitted):
+    xrisk.save(fitted[id(case)], tmp_path / "model.xrisk")
+    np.testing.assert_equal(vars(xrisk.load(tmp_path / "model.xrisk")), vars(fitted[id(case)]))
+
+
+@every_case
+def test_nothing_of_the_data_is_kept(case):
+    sizes = [len(pickle.dumps(case.fit(pick=np.tile(np.arange(len(Y)), copies)))) for copies in (1, 20)]
+    assert sizes[1] - sizes[0] < 400
+
+
+@every_case
+def test_the_same_seed_gives_the_same_model(case):
+    first, second = (case.fit(solver=ALEXR(), max_iter=200, tol=10.0, random_state=3) for _ in range(2))
+    np.testing.assert_array_equal(first.coef_, second.coef_)
+
+
+@every_case
+def test_a_warm_start_at_the_optimum_has_nothing_to_do(case):
+    model = case.fit(warm_start=True)
+    first = model.coef_
+    model.fit(X, case.y, **case.beside)
+    assert [point.phase for point in model.trace_] == ["start"]
+    np.testing.assert_array_equal(model.coef_, first)
+
+
+@every_case
+def test_a_warm_start_goes_on_to_a_tighter_gap(case):
+    model = case.fit(warm_start=True)
+    model.set_params(tol=1e-8).fit(X, case.y, **case.beside)
+    assert model.certificate_.relative <= 1e-8
+
+
+@every_case
+def test_a_warm_start_on_other_columns_starts_afresh(case):
+    model = case.fit(warm_start=True)
+    model.fit(X[:, :2], case.y, **{name: values % 2 for name, values in case.beside.items()})
+    assert model.coef_.shape[-1] == 2
+    assert model.stop_ is Stop.REACHED
+
+
+@every_case
+def test_a_solver_of_ones_own_is_continued_by_a_warm_start(case):
+    model = case.make(solver=ALEXR(), max_iter=30, tol=1e-12, warm_start=True, random_state=0)
+    with pytest.warns(ConvergenceWarning, match=r"budget of iterations is used up; the certified relative gap is \d"):
+        model.fit(X, case.y, **case.beside)
+    first = model.objective_
+    with pytest.warns(ConvergenceWarning):
+        model.fit(X, case.y, **case.beside)
+    assert model.objective_ < first
+    assert np.isfinite(model.certificate_.relative)
+
+
+@every_case
+def test_limits_that_ran_out_are_told_where_fit_is_called(case):
+    with pytest.warns(ConvergenceWarning, match="budget of iterations is used up; the certified relative") as seen:
+        model = case.make(max_iter=1, tol=1e-9).fit(X, case.y, **case.beside)
+    assert seen[0].filename == __file__
+    assert model.stop_ is Stop.ITERATIONS
+    assert model.n_iter_ == 1
+
+
+@every_classifier
+def test_without_a_penalty_the_warning_says_what_would_help(case):
+    with pytest.warns(ConvergenceWarning, match="without a penalty there is no tight bound, l2 > 0 gives one"):
+        case.fit(l2=0.0)
+
+
+@every_case
+def test_ctrl_c_keeps_the_best_model(case, monkeypatch):
+    from xrisk.solvers import exact
+
+    def pressed(problem, *, until, **options):
+        def ask(steps, look):
+            if steps == 2:
+                signal.raise_signal(signal.SIGINT)
+            return until(steps, look)
+
+        return exact(problem, until=ask, **options)
+
+    monkeypatch.setattr("xrisk.auto.exact", pressed)
+    with pytest.warns(ConvergenceWarning, match="interrupted: this is the best point seen so far; the certified"):
+        model = case.fit(tol=1e-12)
+    assert model.stop_ is Stop.INTERRUPTED
+    assert model.objective_ < model.trace_[0].primal + 1e-12
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@every_case
+def test_a_fit_in_a_thread_is_a_fit(case, fitted):
+    model = case.make()
+    thread = threading.Thread(target=lambda: model.fit(X, case.y, **case.beside))
+    thread.start()
+    thread.join()
+    np.testing.assert_array_equal(model.coef_, fitted[id(case)].coef_)
+
+
+@every_case
+@pytest.mark.parametrize("solver", ["auto", ALEXR()], ids=["auto", "alexr"])
+def test_a_bar_is_shown_when_asked_for(case, capsys, solver):
+    case.fit(verbose=1, solver=solver, max_iter=50, tol=10.0)
+    assert "100%" in capsys.readouterr().err
+
+
+@every_case
+def test_nothing_is_shown_unasked(case, capsys):
+    case.fit()
+    assert capsys.readouterr() == ("", "")
+
+
+@every_case
+def test_a_search_over_a_pipeline_finds_it(case):
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = make_pipeline(StandardScaler(), case.make())
+        name = type(case.estimator).__name__.lower()
+        search = GridSearchCV(model, {f"{name}__l2": [0.01, 0.1]}, cv=2, error_score="raise")
+        search.fit(X, case.y, **case.beside)
+    assert search.best_estimator_[-1].certificate_.relative <= 1e-3
+
+
+@pytest.mark.parametrize("case", [CASES[name] for name in WEIGHED], ids=WEIGHED)
+def test_weights_that_are_whole_numbers_repeat_rows(case):
+    times = 1 + np.arange(len(Y)) % 3
+    weighed = case.make(tol=1e-8).fit(X, case.y, **case.beside, sample_weight=times)
+    repeated = case.fit(pick=np.repeat(np.arange(len(Y)), times), tol=1e-8)
+    assert weighed.objective_ == pytest.approx(repeated.objective_, rel=3e-8)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"l2": -1.0}, r"l2 must be finite and not negative, got -1\.0"),
+        ({"tol": 0.0}, r"tol must be positive, got 0\.0"),
+        ({"max_iter": 0}, "max_iter must be at least 1"),
+        ({"max_seconds": 0.0}, "max_seconds positive"),
+        ({"solver": "newton"}, r"solver must be 'auto' or a solver spec such as .*, got 'newton'"),
+        ({"solver": 3}, r"solver must be 'auto' or a solver spec such as .*, got 3"),
+    ],
+)
+@every_case
+def test_what_is_wrong_is_said_in_one_sentence(case, options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        case.fit(**options)
+
+
+class Listener:
+    """A callback that writes down what it is told, and asks for an end at a task if told to."""
+
+    def __init__(self, end=False):
+        self.heard, self.models, self.end = [], [], end
+
+    def setup(self, estimator, context):
+        self.heard.append("setup")
+
+    def teardown(self, estimator, context):
+        self.heard.append("teardown")
+
+    def on_fit_task_begin(self, estimator, context):
+        self.heard.append(f"begin {context.task_name}")
+
+    def on_fit_task_end(self, estimator, context, *, X=None, fitted_estimator=None):
+        self.heard.append(f"end {context.task_name}")
+        self.models.append(fitted_estimator.predict(X))
+        return self.end
+
+
+@every_case
+def test_callbacks_hear_of_every_certified_point(case, fitted):
+    pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks from 1.9 on")
+    listener = Listener()
+    case.make().set_callbacks(listener).fit(X, case.y, **case.beside)
+    points = ["begin stage", "end stage"] * len(fitted[id(case)].trace_)
+    assert listener.heard == ["setup", "begin fit", *points, "end fit", "teardown"]
+    np.testing.assert_array_equal(listener.models[-1], fitted[id(case)].predict(X))
+
+
+@every_case
+def test_a_callback_may_end_a_fit(case):
+    pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks from 1.9 on")
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        model = case.make(tol=1e-12).set_callbacks(Listener(end=True)).fit(X, case.y, **case.beside)
+    assert model.n_iter_ <= 3
+
+
+@every_case
+def test_callbacks_are_taken_down_when_a_fit_fails(case):
+    pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks from 1.9 on")
+    listener = Listener()
+    with pytest.raises(ValueError, match="tol must be positive"):
+        case.make(tol=-1.0).set_callbacks(listener).fit(X, case.y, **case.beside)
+    assert listener.heard == ["setup", "begin fit", "teardown"]
+
+
+@every_classifier
+def test_callbacks_of_scikit_learn_work(case):
+    callback = pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks from 1.9 on")
+    monitor = callback.ScoringMonitor(scoring="accuracy")
+    model = case.make().set_callbacks(monitor).fit(X, case.y, **case.beside)
+    assert monitor.get_logs().data[-1]["accuracy"] == pytest.approx(model.score(X, case.y))
