@@ -14,7 +14,7 @@ from xrisk import Budget, Problem, group_dro, minimize
 from xrisk.applications import hard_nonsmooth, hard_smooth
 from xrisk.inner import Groups, Indexed, LinearModel, NoisyCoordinates, SoftmaxModel, Weighted, as_rows
 from xrisk.inner.rows import frozen
-from xrisk.solvers import ALEXR
+from xrisk.solvers import ALEXR, Decreasing, GeometricAverage, PolynomialAverage, StageAverage, Stagewise
 
 X, Y, GROUPS = table(60, 3, 3)
 W = np.array([0.1, -0.2, 0.3])
@@ -112,6 +112,18 @@ SOLVERS = [
     (ALEXR(blocks=4), "blocks must lie between 1 and the number of inner functions, 3, got 4"),
     (ALEXR(blocks=0), "blocks must lie between 1 and the number of inner functions, 3, got 0"),
     (ALEXR(batch=0), "batch must be at least 1, got 0"),
+    (ALEXR(batch=1.5), "batch must be a whole number, got 1.5"),
+    (ALEXR(batch="many"), "batch must be a whole number, got 'many'"),
+    (ALEXR(blocks=2.0), "blocks must be a whole number, got 2.0"),
+    (ALEXR(step=Decreasing("a")), "initial must be positive, got a"),
+    (ALEXR(step=Decreasing(power="a")), "power must lie between 0 and 1, got a"),
+    (ALEXR(step=Stagewise(length=10.5)), "length must be a whole number of at least 1, got 10.5"),
+    (ALEXR(step=Stagewise(growth=0.5)), "growth must be at least 1, got 0.5"),
+    (ALEXR(average=PolynomialAverage(1.5)), "power must be a non-negative whole number, got 1.5"),
+    (ALEXR(average=PolynomialAverage(np.nan)), "power must be a non-negative whole number, got nan"),
+    (ALEXR(average=GeometricAverage("a")), "theta must lie strictly between 0 and 1, got a"),
+    (ALEXR(average=StageAverage(Stagewise(-1.0))), "initial must be positive, got -1.0"),
+    (ALEXR(average=StageAverage(Decreasing())), r"stages must be a stagewise schedule, got Decreasing"),
     (ALEXR(step=0.0), "step must be positive"),
     (ALEXR(dual_step=-1.0), "dual_step must be positive"),
 ]

@@ -10,7 +10,7 @@ from tests.reference.nol import nol
 from tests.reference.ooa import ooa
 from tests.reference.smd import smd
 from tests.solvers.cases import chi2_logistic, cvar, regrouped, tasks, worst
-from tests.solvers.running import begin, iterates
+from tests.solvers.running import begin, iterates, kernel_of
 from xrisk.functions import MaxOuter, MaxRisk
 from xrisk.inner import inner_count
 from xrisk.solvers import NOL, OOA, SGD, SMD, DrawnGroup, EveryGroup, UpweightedSGD
@@ -155,10 +155,25 @@ def test_nol_knows_a_maximum_when_it_sees_one(alpha):
     NOL().prepare(cvar()._replace(outer=MaxRisk()))
 
 
-@pytest.mark.parametrize("scale", [0.0, -1.0, np.nan, np.inf])
+@pytest.mark.parametrize("scale", [0.0, -1.0, np.nan, np.inf, None, "large"])
 def test_a_scale_that_is_not_positive_is_refused(scale):
     with pytest.raises(ValueError, match=f"scale must be positive, got {scale}"):
         NOL(scale=scale).prepare(worst())
+
+
+@pytest.mark.parametrize("solver", [OOA(blocks=3), SMD(), NOL()], ids=lambda s: type(s).__name__)
+def test_chunks_add_up_without_a_compiler_too(solver):
+    """exp of NumPy and exp of Python may differ in the last digit."""
+    problem, solver = solver.prepare(worst())
+    steps = kernel_of(solver).py_func
+    runs = []
+    for chunks in ((20,), (7, 13)):
+        state, rng = solver.init(problem, np.full(4, 0.1), np.random.default_rng(0)), np.random.default_rng(0)
+        for chunk in chunks:
+            state = steps(problem, state, solver, chunk, rng)
+        runs.append(state)
+    np.testing.assert_array_equal(runs[0].w, runs[1].w)
+    np.testing.assert_array_equal(runs[0].logq, runs[1].logq)
 
 
 def test_a_gradient_of_another_kind_is_refused():

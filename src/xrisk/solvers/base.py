@@ -1,5 +1,6 @@
 """What the driver asks of a solver."""
 
+import numbers
 from typing import Any, Protocol
 
 import numpy as np
@@ -68,13 +69,20 @@ def settled_as_stated(problem: Problem, solver: Any) -> tuple[Problem, Any]:
 def _checked(solver: Any, n: int) -> Any:
     if "blocks" in solver._fields and solver.blocks is None:
         solver = solver._replace(blocks=min(BLOCKS, n))
-    solver = canonical(solver)
+    counts = {name: _whole(name, getattr(solver, name)) for name in ("blocks", "batch") if name in solver._fields}
+    solver = canonical(solver._replace(**counts))
     for name, field in zip(solver._fields, solver, strict=True):
         if name in CHECKS:
             CHECKS[name](name, field)
     if not 1 <= getattr(solver, "blocks", 1) <= n:
         raise ValueError(f"blocks must lie between 1 and the number of inner functions, {n}, got {solver.blocks}")
     return solver
+
+
+def _whole(name: str, value: Any) -> int:
+    if not isinstance(value, numbers.Integral):
+        raise ValueError(f"{name} must be a whole number, got {value!r}")
+    return int(value)  # one of NumPy would compile a kernel once more
 
 
 def _check_batch(name: str, batch: int) -> None:

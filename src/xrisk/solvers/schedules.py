@@ -1,5 +1,6 @@
 """Step sizes and averages as functions of the iteration t = 0, 1, 2, …"""
 
+import numbers
 from typing import NamedTuple
 
 import numpy as np
@@ -43,7 +44,7 @@ class Decreasing(NamedTuple):
         """Refuse steps that are not positive."""
         _positive("initial", self.initial)
         _positive("delay", self.delay)
-        if not 0.0 <= self.power <= 1.0:
+        if not (isinstance(self.power, numbers.Real) and 0.0 <= self.power <= 1.0):
             raise ValueError(f"power must lie between 0 and 1, got {self.power}")
 
 
@@ -59,8 +60,10 @@ class Stagewise(NamedTuple):
         """Refuse steps that are not positive and stages that shrink."""
         _positive("initial", self.initial)
         _positive("factor", self.factor)
-        if self.length < 1 or not 1.0 <= self.growth < np.inf:
-            raise ValueError(f"length and growth must be at least 1, got {self.length} and {self.growth}")
+        if not (isinstance(self.length, numbers.Integral) and self.length >= 1):
+            raise ValueError(f"length must be a whole number of at least 1, got {self.length}")
+        if not (isinstance(self.growth, numbers.Real) and 1.0 <= self.growth < np.inf):
+            raise ValueError(f"growth must be at least 1, got {self.growth}")
 
 
 class LastIterate(NamedTuple):
@@ -77,8 +80,8 @@ class PolynomialAverage(NamedTuple):
     power: int = 3
 
     def check(self) -> None:
-        """Refuse a negative power."""
-        if self.power < 0:
+        """Refuse a power that is negative or not whole."""
+        if not (isinstance(self.power, numbers.Integral) and self.power >= 0):
             raise ValueError(f"power must be a non-negative whole number, got {self.power}")
 
 
@@ -89,7 +92,7 @@ class GeometricAverage(NamedTuple):
 
     def check(self) -> None:
         """Refuse θ outside (0, 1)."""
-        if not 0.0 < self.theta < 1.0:
+        if not (isinstance(self.theta, numbers.Real) and 0.0 < self.theta < 1.0):
             raise ValueError(f"theta must lie strictly between 0 and 1, got {self.theta}")
 
 
@@ -97,6 +100,12 @@ class StageAverage(NamedTuple):
     """The mean over the present stage of a stagewise schedule."""
 
     stages: Stagewise = Stagewise()
+
+    def check(self) -> None:
+        """Refuse what has no stages."""
+        if not stage_start.implemented(self.stages):
+            raise ValueError(f"stages must be a stagewise schedule, got {self.stages!r}")
+        self.stages.check()
 
 
 @rate.of(float)
@@ -219,5 +228,5 @@ def check_fraction(name: str, schedule: float | Decreasing | Stagewise) -> None:
 
 
 def _positive(name: str, value: float) -> None:
-    if not 0.0 < value < np.inf:
+    if not (isinstance(value, numbers.Real) and 0.0 < value < np.inf):
         raise ValueError(f"{name} must be positive, got {value}")

@@ -92,7 +92,7 @@ class NOL(NamedTuple):
 
     def prepare(self, problem: Problem) -> tuple[Problem, "NOL"]:
         problem, solver = settled_as_stated(problem, self)
-        if not 0.0 < solver.scale < np.inf:
+        if not (isinstance(solver.scale, float) and 0.0 < solver.scale < np.inf):
             raise ValueError(f"scale must be positive, got {self.scale}")
         return problem, solver
 
@@ -120,8 +120,9 @@ class NOL(NamedTuple):
 def nol_steps(problem, state, solver, n_steps, rng):
     w, logq, w_mean, q_mean, t0 = state
     g, r = problem.inner, problem.penalty
-    q, value, one, grad = np.exp(logq), np.empty(1), np.ones(1), np.empty(w.size)
+    q, value, one, grad = np.empty(logq.size), np.empty(1), np.ones(1), np.empty(w.size)
     batch = new_batch(g, solver.batch)
+    write_weights(logq, q)
     for t in range(t0, t0 + n_steps):
         step, dual_step, weight = rate(solver.step, t), rate(solver.dual_step, t), average_weight(solver.average, t)
         i = pick(q, rng)

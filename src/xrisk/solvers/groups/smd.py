@@ -156,8 +156,9 @@ def smd_steps(problem, state, solver, n_steps, rng):
     w, logq, w_mean, q_mean, t0 = state
     g, rho, r = problem
     cap = risk_cap(rho, logq.size)
-    q, share, value, one, grad = np.exp(logq), np.empty(logq.size), np.empty(1), np.ones(1), np.empty(w.size)
+    q, share, value, one, grad = np.empty(logq.size), np.empty(logq.size), np.empty(1), np.ones(1), np.empty(w.size)
     batch = new_batch(g, solver.batch)
+    write_weights(logq, q)
     for t in range(t0, t0 + n_steps):
         step, dual_step, weight = rate(solver.step, t), rate(solver.dual_step, t), average_weight(solver.average, t)
         for j in range(w.size):
