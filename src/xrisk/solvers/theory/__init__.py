@@ -16,6 +16,13 @@ from xrisk.solvers.theory.alexr import (
 from xrisk.solvers.theory.alexr_dl import alexr_dl_setting
 from xrisk.solvers.theory.groups import nol_setting, ooa_setting, smd_setting
 from xrisk.solvers.theory.stacked import ascpg_strongly_convex, sapd_setting, scgd_strongly_convex
+from xrisk.solvers.theory.tracking import (
+    msvr_setting,
+    sonex_setting,
+    sonx_setting,
+    sox_boost_setting,
+    sox_setting,
+)
 
 __all__ = [
     "Constants",
@@ -23,11 +30,16 @@ __all__ = [
     "alexr_dl_setting",
     "ascpg_strongly_convex",
     "estimate_constants",
+    "msvr_setting",
     "nol_setting",
     "ooa_setting",
     "sapd_setting",
     "scgd_strongly_convex",
     "smd_setting",
+    "sonex_setting",
+    "sonx_setting",
+    "sox_boost_setting",
+    "sox_setting",
     "theorem_3",
     "theorem_5_7",
     "theorem_5_8",
