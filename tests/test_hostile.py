@@ -124,6 +124,7 @@ SOLVERS = [
     (ALEXR(average=GeometricAverage("a")), "theta must lie strictly between 0 and 1, got a"),
     (ALEXR(average=StageAverage(Stagewise(-1.0))), "initial must be positive, got -1.0"),
     (ALEXR(average=StageAverage(Decreasing())), r"stages must be a stagewise schedule, got Decreasing"),
+    (ALEXR(theta="1"), "theta must lie between 0 and 1, got '1'"),
     (ALEXR(step=0.0), "step must be positive"),
     (ALEXR(dual_step=-1.0), "dual_step must be positive"),
 ]

@@ -125,7 +125,7 @@ def test_vector_blocks_are_not_smoothed():
     [
         ({"strength": 0.0}, "strength must be positive, got 0.0"),
         ({"strength": np.nan}, "strength must be finite, got nan"),
-        ({"length": 0}, "length must be an integer of at least 1, got 0"),
+        ({"length": 0}, "length must be at least 1, got 0"),
         ({"smoothing": -1.0}, "smoothing must be positive, got -1.0"),
         ({"solver": ALEXR(theta=2.0)}, "theta must lie between 0 and 1, got 2.0"),
     ],

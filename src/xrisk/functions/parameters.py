@@ -31,4 +31,5 @@ def finite(name: str, value: float) -> None:
 
 def count(name: str, value: int, least: int) -> None:
     """Refuse what is not an integer from ``least`` on."""
-    require(int(value) == value and value >= least, name, value, f"an integer of at least {least}")
+    whole = math.isfinite(value) and int(value) == value
+    require(whole and value >= least, name, value, f"an integer of at least {least}")

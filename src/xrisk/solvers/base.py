@@ -53,7 +53,8 @@ def settled(problem: Problem, solver: Any) -> tuple[Problem, Any]:
     """The problem in its coupled form, and the solver with its open choices settled and its usual fields checked.
 
     The usual fields are ``step`` and ``dual_step`` (positive numbers or schedules), ``track`` and ``momentum``
-    (numbers in (0, 1] or schedules), ``blocks``, ``batch`` and ``average``; a solver has those it uses.
+    (numbers in (0, 1] or schedules), ``theta`` in [0, 1], ``blocks``, ``batch`` and ``average``; a solver has those it
+    uses.
     """
     require(problem, solver.card())
     problem = coupled(problem)
@@ -69,7 +70,7 @@ def settled_as_stated(problem: Problem, solver: Any) -> tuple[Problem, Any]:
 def _checked(solver: Any, n: int) -> Any:
     if "blocks" in solver._fields and solver.blocks is None:
         solver = solver._replace(blocks=min(BLOCKS, n))
-    counts = {name: _whole(name, getattr(solver, name)) for name in ("blocks", "batch") if name in solver._fields}
+    counts = {name: whole(name, getattr(solver, name)) for name in ("blocks", "batch") if name in solver._fields}
     solver = canonical(solver._replace(**counts))
     for name, field in zip(solver._fields, solver, strict=True):
         if name in CHECKS:
@@ -79,15 +80,22 @@ def _checked(solver: Any, n: int) -> Any:
     return solver
 
 
-def _whole(name: str, value: Any) -> int:
+def whole(name: str, value: Any) -> int:
+    """The value as an int; refuse what is not a whole number."""
     if not isinstance(value, numbers.Integral):
         raise ValueError(f"{name} must be a whole number, got {value!r}")
     return int(value)  # one of NumPy would compile a kernel once more
 
 
-def _check_batch(name: str, batch: int) -> None:
-    if batch < 1:
-        raise ValueError(f"{name} must be at least 1, got {batch}")
+def check_count(name: str, value: int) -> None:
+    """Refuse a number below 1."""
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1, got {value}")
+
+
+def _check_theta(name: str, theta: float) -> None:
+    if not (isinstance(theta, float) and 0.0 <= theta <= 1.0):
+        raise ValueError(f"{name} must lie between 0 and 1, got {theta!r}")
 
 
 def _check_average(name: str, average: Any) -> None:
@@ -102,6 +110,7 @@ CHECKS = {
     "dual_step": check_step,
     "track": check_fraction,
     "momentum": check_fraction,
-    "batch": _check_batch,
+    "theta": _check_theta,
+    "batch": check_count,
     "average": _check_average,
 }

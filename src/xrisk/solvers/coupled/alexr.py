@@ -111,8 +111,6 @@ class ALEXR(NamedTuple):
 
     def prepare(self, problem: Problem) -> tuple[Problem, "ALEXR"]:
         problem, solver = settled(problem, self)
-        if not 0.0 <= self.theta <= 1.0:
-            raise ValueError(f"theta must lie between 0 and 1, got {self.theta}")
         if not mirror_step.implemented(self.mirror):
             raise TypeError(f"mirror must be a spec that implements mirror_step, got {self.mirror!r}")
         mirror_check(self.mirror, problem.outer)

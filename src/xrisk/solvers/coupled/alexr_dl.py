@@ -6,10 +6,11 @@ import numpy as np
 
 from xrisk.compile import canonical
 from xrisk.functions import Smoothed, outer_value
-from xrisk.functions.parameters import count, positive
+from xrisk.functions.parameters import positive
 from xrisk.functions.proximal import Proximal
 from xrisk.inner.oracle import Oracles
 from xrisk.problem import Problem, coupled
+from xrisk.solvers.base import check_count, whole
 from xrisk.solvers.card import MONOTONE_OUTER, MethodCard
 from xrisk.solvers.coupled.alexr import ALEXR, ALEXRState
 
@@ -88,12 +89,13 @@ class ALEXRDL(NamedTuple):
         if type(self.solver) is not ALEXR:
             raise TypeError(f"solver must be an ALEXR, got {self.solver!r}")
         positive("strength", self.strength)
-        count("length", self.length, 1)
+        length = whole("length", self.length)
+        check_count("length", length)
         problem = coupled(problem)
         if self.smoothing is not None:
             problem = smoothed(problem, self.smoothing)
         problem, solver = self.solver.prepare(problem)
-        return problem, canonical(self._replace(solver=solver))
+        return problem, canonical(self._replace(solver=solver, length=length))
 
     def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
         return self.solver.start(problem, w)

@@ -99,10 +99,7 @@ class SAPD(NamedTuple):
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "SAPD"]:
-        problem, solver = settled(problem, self)
-        if not 0.0 <= self.theta <= 1.0:
-            raise ValueError(f"theta must lie between 0 and 1, got {self.theta}")
-        return problem, solver
+        return settled(problem, self)
 
     def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
         return coupled_start(problem, w)

@@ -115,8 +115,6 @@ class SSD(NamedTuple):
     def prepare(self, problem: Problem) -> tuple[Problem, "SSD"]:
         problem, solver = settled(problem, self)
         check_fraction("track_point", solver.track_point)
-        if not 0.0 <= self.theta <= 1.0:
-            raise ValueError(f"theta must lie between 0 and 1, got {self.theta}")
         return problem, solver
 
     def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
