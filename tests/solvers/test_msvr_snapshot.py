@@ -43,9 +43,12 @@ def test_an_epoch_samples_as_much_as_a_pass_sees():
     assert solver.epoch == int(np.ceil(240 / 21))
 
 
-def test_an_epoch_of_no_iterations_is_refused():
-    with pytest.raises(ValueError, match="epoch must be at least 1, got 0"):
-        SnapshotMSVR(epoch=0).prepare(chi2_logistic())
+@pytest.mark.parametrize(
+    ("epoch", "words"), [(0, "epoch must be at least 1, got 0"), (2.5, "epoch must be a whole number, got 2.5")]
+)
+def test_an_epoch_that_is_no_number_of_iterations_is_refused(epoch, words):
+    with pytest.raises(ValueError, match=words):
+        SnapshotMSVR(epoch=epoch).prepare(chi2_logistic())
 
 
 def test_inner_functions_that_are_no_finite_sums_are_refused():

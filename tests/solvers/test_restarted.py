@@ -52,15 +52,25 @@ def test_the_last_iterate_of_a_stage_is_reported():
 
 
 @pytest.mark.parametrize("field", ["step_factor", "track_factor", "momentum_factor"])
-@pytest.mark.parametrize("factor", [0.0, 1.5, np.nan])
+@pytest.mark.parametrize("factor", [0.0, 1.5, np.nan, "half", None])
 def test_factors_outside_their_range_are_refused(field, factor):
     with pytest.raises(ValueError, match=rf"{field} must lie in \(0, 1\], got"):
         Restarted(SOX(), **{field: factor}).prepare(cvar())
 
 
-@pytest.mark.parametrize(("length", "growth"), [(0, 2.0), (10, 0.5), (10, np.inf)])
-def test_stages_without_iterations_are_refused(length, growth):
-    with pytest.raises(ValueError, match="length and growth must be at least 1"):
+@pytest.mark.parametrize(
+    ("length", "growth", "words"),
+    [
+        (0, 2.0, "length must be at least 1, got 0"),
+        (1.5, 2.0, "length must be a whole number, got 1.5"),
+        ("long", 2.0, "length must be a whole number, got 'long'"),
+        (10, 0.5, "growth must be at least 1, got 0.5"),
+        (10, np.inf, "growth must be at least 1, got inf"),
+        (10, None, "growth must be at least 1, got None"),
+    ],
+)
+def test_stages_that_do_not_grow_are_refused(length, growth, words):
+    with pytest.raises(ValueError, match=words):
         Restarted(SOX(), length, growth).prepare(cvar())
 
 

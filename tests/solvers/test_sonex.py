@@ -28,7 +28,7 @@ def test_without_correction_it_is_sox_on_the_smoothed_outer_function():
     np.testing.assert_allclose(xs, iterates(smoothed, SOX(**SETTING))[1], rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("nu", [0.0, -1.0, np.nan, np.inf])
+@pytest.mark.parametrize("nu", [0.0, -1.0, np.nan, np.inf, None, "small"])
 def test_a_smoothing_that_is_not_positive_is_refused(nu):
     with pytest.raises(ValueError, match="nu must be positive"):
         SONEX(nu=nu).prepare(cvar())

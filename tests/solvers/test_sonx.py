@@ -81,9 +81,10 @@ def test_the_correction_of_the_theory_is_refused_where_it_is_infinite():
         SONX(track=1.0, correction=TheoryCorrection()).prepare(cvar())
 
 
-def test_a_cap_that_is_not_positive_is_refused():
-    with pytest.raises(ValueError, match=r"cap must be positive, got 0\.0"):
-        SONX(correction=TheoryCorrection(cap=0.0)).prepare(cvar())
+@pytest.mark.parametrize("cap", [0.0, np.nan, "one", None])
+def test_a_cap_that_is_not_positive_is_refused(cap):
+    with pytest.raises(ValueError, match="cap must be positive, got"):
+        SONX(correction=TheoryCorrection(cap=cap)).prepare(cvar())
 
 
 def test_whole_numbers_are_corrections_too():

@@ -5,6 +5,7 @@
 With γ′ = 0 this is the moving average of SOX, with γ′ > 0 the filter of MSVR, with γ′ = 1 − γ that of STORM.
 """
 
+import numbers
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,8 +53,8 @@ class TheoryCorrection(NamedTuple):
 
     def check(self) -> None:
         """Refuse a cap that is not positive."""
-        if not self.cap > 0.0:
-            raise ValueError(f"cap must be positive, got {self.cap}")
+        if not (isinstance(self.cap, numbers.Real) and self.cap > 0.0):
+            raise ValueError(f"cap must be positive, got {self.cap!r}")
 
 
 @corrects.of(float)

@@ -21,7 +21,7 @@ from xrisk.inner.oracle import (
     shares_batch,
 )
 from xrisk.problem import Problem, coupled_start
-from xrisk.solvers.base import settled
+from xrisk.solvers.base import settled, whole
 from xrisk.solvers.card import FULL_PASSES, SMOOTH_INNER, MethodCard
 from xrisk.solvers.coupled.msvr import SMOOTH
 from xrisk.solvers.coupled.sox import slopes_at
@@ -132,9 +132,9 @@ class SnapshotMSVR(NamedTuple):
     def prepare(self, problem: Problem) -> tuple[Problem, "SnapshotMSVR"]:
         problem, solver = settled(problem, self)
         check_correction(solver.correction, solver.track)
-        if solver.epoch is None:
-            sampled = solver.blocks * solver.batch * inner_dim(problem.inner)
-            solver = solver._replace(epoch=-(-inner_samples(problem.inner) // sampled))
+        sampled = solver.blocks * solver.batch * inner_dim(problem.inner)
+        as_long = -(-inner_samples(problem.inner) // sampled)
+        solver = solver._replace(epoch=as_long if self.epoch is None else whole("epoch", self.epoch))
         if solver.epoch < 1:
             raise ValueError(f"epoch must be at least 1, got {solver.epoch}")
         return problem, solver

@@ -7,6 +7,7 @@ import numpy as np
 from xrisk.compile import canonical
 from xrisk.inner.oracle import Oracles
 from xrisk.problem import Problem
+from xrisk.solvers.base import whole
 from xrisk.solvers.card import STRONGLY_CONVEX, MethodCard
 from xrisk.solvers.coupled.sox import SOX
 from xrisk.solvers.schedules import scaled
@@ -99,13 +100,16 @@ class Restarted(NamedTuple):
     def prepare(self, problem: Problem) -> tuple[Problem, "Restarted"]:
         if "step" not in getattr(self.solver, "_fields", ()) or not hasattr(self.solver, "prepare"):
             raise TypeError(f"solver must be a solver with a field step, got {self.solver!r}")
-        if self.length < 1 or not 1.0 <= self.growth < np.inf:
-            raise ValueError(f"length and growth must be at least 1, got {self.length} and {self.growth}")
-        for name, factor in ((f"{name}_factor", getattr(self, f"{name}_factor")) for name in FACTORS):
-            if not 0.0 < factor <= 1.0:
-                raise ValueError(f"{name} must lie in (0, 1], got {factor}")
+        staged = canonical(self._replace(length=whole("length", self.length)))
+        if staged.length < 1:
+            raise ValueError(f"length must be at least 1, got {staged.length}")
+        if not (isinstance(staged.growth, float) and 1.0 <= staged.growth < np.inf):
+            raise ValueError(f"growth must be at least 1, got {self.growth!r}")
+        for name in (f"{name}_factor" for name in FACTORS):
+            if not (isinstance(getattr(staged, name), float) and 0.0 < getattr(staged, name) <= 1.0):
+                raise ValueError(f"{name} must lie in (0, 1], got {getattr(self, name)!r}")
         problem, solver = self.solver.prepare(problem)
-        return problem, canonical(self)._replace(solver=solver)
+        return problem, staged._replace(solver=solver)
 
     def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
         return self.solver.start(problem, w)

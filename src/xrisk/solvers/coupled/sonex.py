@@ -123,8 +123,8 @@ class SONEX(NamedTuple):
     def prepare(self, problem: Problem) -> tuple[Problem, "SONEX"]:
         problem, solver = settled(problem, self)
         check_correction(solver.correction, solver.track)
-        if not 0.0 < self.nu < np.inf:
-            raise ValueError(f"nu must be positive, got {self.nu}")
+        if not (isinstance(solver.nu, float) and 0.0 < solver.nu < np.inf):
+            raise ValueError(f"nu must be positive, got {self.nu!r}")
         return problem, solver
 
     def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
