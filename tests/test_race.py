@@ -11,7 +11,9 @@ import xrisk
 from tests.conftest import table
 from xrisk import Budget
 from xrisk.race import PAPER, PROBLEMS, as_dict, as_markdown, cells, draw_race, race, with_setting
-from xrisk.race.words import rows
+from xrisk.race.run import Entry, Heat
+from xrisk.race.words import rows, slope
+from xrisk.run.observers import TracePoint
 from xrisk.solvers import ALEXR, SOX, Conjugate, Decreasing
 from xrisk.solvers.catalogue import CATALOGUE, COLUMNS, describe, refusal
 from xrisk.solvers.catalogue import as_markdown as methods_page
@@ -118,6 +120,14 @@ def test_the_numbers_survive_strict_json(found):
     points = told["methods"][0]["runs"][0]["points"]
     assert points[-1]["oracle_calls"] > points[1]["oracle_calls"] > 0
     assert math.isclose(told["methods"][0]["final_gaps"][0], points[-1]["value"] - told["optimum"]["value"])
+
+
+def test_the_slope_is_the_exponent_of_the_gap(found):
+    points = [TracePoint(k, 10 * k, 0.0, found.goal.value + 3.0 * k**-0.5) for k in (1, 10, 20, 40, 80, 160)]
+    made = Entry("made", SOX(), {}, 0, (Heat(0, "iterations", tuple(points)),))
+    assert slope(found, made) == pytest.approx(-0.5)
+    reached = Heat(0, "iterations", tuple(point._replace(value=found.goal.value) for point in points))
+    assert math.isnan(slope(found, made._replace(heats=(reached,))))
 
 
 def test_the_table_has_a_line_for_each(found):

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 
 from xrisk.race.run import Entry, Race
-from xrisk.race.words import shown_gap
+from xrisk.race.words import least_gap, shown_gap
 
 COLOURS = ("#0b6e99", "#c0392b", "#2e8b57", "#8e44ad", "#d68910", "#5d6d7e", "#a04000", "#16a085", "#c2185b", "#7d6608")
+SHOWN = 3000  # of a race the last part is drawn, from this fraction of its length on
 DASHES = ("-", (0, (5, 2)), (0, (1, 1.4)))
 
 
@@ -41,6 +42,7 @@ def draw_race(race: Race, path: str | Path) -> None:
             _draw(axes, race, entry, across, style, label)
     for axes, title in ((by_calls, "sampled values and gradients"), (by_seconds, "seconds inside the method")):
         axes.set(xscale="log", yscale="log", xlabel=title)
+        axes.set_xlim(left=axes.dataLim.x1 / SHOWN)
         axes.grid(True, which="major", color="#d9dee3", linewidth=0.6)
         axes.spines[["top", "right"]].set_visible(False)
     by_calls.set_ylabel("objective less optimum")
@@ -64,7 +66,7 @@ def _draw(axes: Any, race: Race, entry: Entry, across: str, style: dict[str, Any
     if shared < 2:
         return
     x = np.median([[getattr(point, across) for point in heat] for heat in points], axis=0)
-    least = max(race.goal.value - race.goal.dual, 1e-12 * abs(race.goal.value), 1e-300)
-    gaps = np.maximum(np.array([[point.value for point in heat] for heat in points]) - race.goal.value, least)
+    gaps = np.array([[point.value for point in heat] for heat in points]) - race.goal.value
+    gaps = np.maximum(gaps, least_gap(race))
     axes.plot(x, np.median(gaps, axis=0), linewidth=1.6, label=label, **style)
     axes.fill_between(x, gaps.min(axis=0), gaps.max(axis=0), color=style["color"], alpha=0.12, linewidth=0)

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from xrisk.race.run import Entry, Race
+from xrisk.race.run import Entry, Heat, Race
 
-COLUMNS = ("method", "setting", "median gap", "lowest", "highest", "iterations", "values + gradients", "seconds")
+COLUMNS = ("method", "setting", "median gap", "lowest", "highest", "slope", "iterations", "calls", "seconds")
 
 
 def rows(race: Race) -> list[tuple[str, ...]]:
@@ -24,10 +24,37 @@ def _row(race: Race, entry: Entry) -> tuple[str, ...]:
         entry.name,
         shown_setting(entry),
         *marks,
+        _shown_slope(race, entry),
         f"{last[0].iterations:,}",
         f"{last[0].oracle_calls:,}",
         f"{seconds:.3g}",
     )
+
+
+def slope(race: Race, entry: Entry) -> float:
+    """The exponent p of gap ∝ callsᵖ over the last factor of ten in oracle calls, the median over the seeds.
+
+    NaN where the optimum is reached or the run has too few points for it.
+    """
+    return float(np.median([_slope(race, heat) for heat in entry.heats]))
+
+
+def _slope(race: Race, heat: Heat) -> float:
+    late = [point for point in heat.points if 10 * point.oracle_calls >= heat.points[-1].oracle_calls > 0]
+    gaps = np.array([point.value - race.goal.value for point in late])
+    if len(late) < 3 or gaps.min() <= least_gap(race):
+        return math.nan
+    return float(np.polyfit(np.log([point.oracle_calls for point in late]), np.log(gaps), 1)[0])
+
+
+def _shown_slope(race: Race, entry: Entry) -> str:
+    found = slope(race, entry)
+    return "–" if math.isnan(found) else f"{found:.2f}"
+
+
+def least_gap(race: Race) -> float:
+    """What the certificate of the optimum can tell."""
+    return max(race.goal.value - race.goal.dual, 1e-12 * abs(race.goal.value), 1e-300)
 
 
 def shown_setting(entry: Entry) -> str:
@@ -39,7 +66,7 @@ def shown_gap(race: Race, gap: float) -> str:
     """A gap; below what the certificate of the optimum can tell only that it is so."""
     if math.isinf(gap):
         return "diverged"
-    least = max(race.goal.value - race.goal.dual, 1e-12 * abs(race.goal.value))
+    least = least_gap(race)
     return f"{gap:.2e}" if gap > least else f"< {least:.0e}"
 
 
