@@ -7,6 +7,7 @@ import xrisk
 from tests.conftest import table
 from tests.reference import problems
 from tests.reference.problems import sampled
+from tests.solvers.cases import CASES
 from tests.solvers.running import begin, iterates, kernel_of
 from xrisk.functions import Identity
 from xrisk.solvers import BSGD, MSVR, SONEX, SONX, AveragedGradient, SnapshotMSVR
@@ -71,3 +72,23 @@ def test_whole_blocks_have_no_noise(divergence, solver):
     problem = xrisk.group_dro(X, y, np.array([1, 0, 2, 3, 4, 5]), divergence=divergence, alpha=0.4, lam=1.0, l2=0.1)
     runs = [iterates(problem, solver, seed=seed)[1] for seed in (0, 1)]
     np.testing.assert_allclose(*runs, rtol=1e-9, atol=1e-12)
+
+
+def found(case):
+    return xrisk.minimize(case.problem(), case.solver, budget=xrisk.Budget(iterations=case.iterations), rng=0)
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.name.startswith(("bsgd", "msvr"))], ids=lambda c: c.name
+)
+def test_averaged_slopes_are_near_the_optimal_duals(case):
+    np.testing.assert_allclose(found(case).dual, xrisk.solvers.exact(case.problem()).dual, atol=0.02)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.name.startswith("son")], ids=lambda c: c.name)
+def test_averaged_slopes_at_a_kink_are_weights(case):
+    """Each in [0, 1/α]; their mean is one, which makes the threshold optimal."""
+    y = found(case).dual
+    assert y.min() >= 0.0
+    assert y.max() <= 2.5
+    assert y.mean() == pytest.approx(1.0, abs=0.02)

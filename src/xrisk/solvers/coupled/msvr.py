@@ -147,7 +147,8 @@ class MSVR(NamedTuple):
     -----
     This is the paper's version: z takes uᵢ from before its update in the blocks whose values are tracked. The book
     draws a second sample of blocks and takes the new uᵢ. The papers have no proximal step, ours stands for ∇r. A
-    block's first sample sets uᵢ, the first gradient v. `SnapshotMSVR` is v3, `Restarted` the stage-wise method.
+    block's first sample sets uᵢ, the first gradient v. The dual is an average of the slopes ∇f(uᵢ). `SnapshotMSVR` is
+    v3, `Restarted` the stage-wise method, `xrisk.solvers.theory.msvr_setting` has the orders of the theorem.
 
     References
     ----------

@@ -49,7 +49,8 @@ class Restarted(NamedTuple):
     - stage-wise MSVR v2 [2]_, Theorem 7: γ and β by ½, s by √½;
     - stage-wise MSVR v3: all settings and lengths stay.
 
-    Only these ratios are established, not the constants of the first stage. What is reported is the solver's own
+    Only these ratios are established, not the constants of the first stage, but for SOX-boost on linear ∇f, see
+    `xrisk.solvers.theory.sox_boost_setting`. What is reported is the solver's own
     solution. With ``average=LastIterate()`` that is the theorems' point whenever a stage ends; the default averages
     over the stages, which is less noisy on convex problems.
 

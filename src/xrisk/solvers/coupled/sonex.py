@@ -81,7 +81,8 @@ class SONEX(NamedTuple):
     -----
     The book has no proximal step, ours stands for its ∇r. A block's first sample sets uᵢ, the first gradient v. The
     book's version for groups tracks the risks alone and takes the threshold exactly; here the coupled form is
-    solved as any other problem, and uᵢ tracks risk less threshold.
+    solved as any other problem, and uᵢ tracks risk less threshold. The dual is an average of the yᵢ. Settings in the
+    orders of the theorems: `xrisk.solvers.theory.sonex_setting`.
 
     References
     ----------

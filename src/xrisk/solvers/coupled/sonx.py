@@ -74,7 +74,8 @@ class SONX(NamedTuple):
     Notes
     -----
     The paper has no proximal step, ours stands for its ∂r. A block's first sample sets uᵢ. The book has a second
-    form, with the new uᵢ in blocks drawn independently; this is the paper's.
+    form, with the new uᵢ in blocks drawn independently; this is the paper's. The dual is an average of the slopes
+    ∂f(uᵢ). Settings in the orders of the theorems: `xrisk.solvers.theory.sonx_setting`.
 
     References
     ----------
@@ -88,7 +89,7 @@ class SONX(NamedTuple):
     >>> X, groups = rng.standard_normal((300, 3)), rng.integers(0, 4, 300)
     >>> y = np.where(X[:, 0] > 0, 1, -1)
     >>> problem = xrisk.group_dro(X, y, groups, divergence="cvar", alpha=0.5, l2=0.1)
-    >>> solver = xrisk.solvers.SONX(step=xrisk.solvers.Decreasing(0.05, 100.0), track=0.2)
+    >>> solver = xrisk.solvers.SONX(step=0.02, track=0.2, correction=0.5)
     >>> result = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=5000), rng=0)
     >>> bool(result.value - xrisk.solvers.exact(problem).value < 0.01)
     True

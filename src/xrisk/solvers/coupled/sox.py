@@ -93,7 +93,8 @@ class SOX(NamedTuple):
     Notes
     -----
     The paper has no proximal step, ours stands for its ∇r. A block's first sample sets uᵢ, the first gradient v.
-    With a kink in f the method runs on a subgradient, which its theorem does not cover.
+    With a kink in f the method runs on a subgradient, which its theorem does not cover. The theorem's setting is
+    `xrisk.solvers.theory.sox_setting`.
 
     References
     ----------

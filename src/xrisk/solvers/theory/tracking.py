@@ -116,8 +116,8 @@ def sonex_setting(
         s = min{ ε, βε, S ε γ/n } for v1, min{ ε, βε, S ε √γ/n } for v2
 
     Only these orders are known, all constants are put to one; β is at most 1, γ too, in v2 at most ½. For v2 the text
-    has γ = O(ε²/σ₀²), which contradicts its T = O(n σ₀/(S ε⁵)) and the accuracy ε ν that ∇f_ν asks of uᵢ; with ε⁴, as
-    in v1, both hold. The correction of v2 becomes the theory's.
+    has γ = O(ε²/σ₀²), which fits neither its T = O(n σ₀/(S ε⁵)) nor its initial error O(ε³/σ₀) nor the accuracy ε ν
+    that ∇f_ν asks of uᵢ; ε⁴, as in v1, fits all three. The correction of v2 becomes the theory's.
 
     Examples
     --------
@@ -145,8 +145,8 @@ def msvr_setting(
 
         γ = (n/(S T))^{2/3},    β = n^{2/3} S^{1/3}/T^{2/3},    s = S^{1/3}/(n^{1/3} T^{2/3}),    T = n σ₀/(S √B ε³)
 
-    Only these orders are known, all constants are put to one; γ is at most ½, β at most 1. T is at least n/(S ε²),
-    where σ₀ is small.
+    Only these orders are known, for B = 1; all constants are put to one. γ is at most ½, β at most 1, T at least
+    n/(S ε²).
 
     Examples
     --------
