@@ -154,3 +154,9 @@ def test_caps():
 
 def test_a_share_below_one_value_is_the_maximum():
     assert risk_value(CVaRRisk(0.01), R) == risk_value(MaxRisk(), R)
+
+
+def test_a_cvar_of_less_than_one_value_is_coupled_as_the_maximum():
+    """A steeper slope would have the same value, and be harder to minimise."""
+    assert risk_outer(CVaRRisk(1e-300), 4) == risk_outer(MaxRisk(), 4)
+    assert risk_outer(CVaRRisk(0.5), 4).alpha == 0.5

@@ -179,7 +179,7 @@ def _(rho, n):
 
 @risk_outer.of(CVaRRisk)
 def _(rho, n):
-    return CVaRHinge(rho.alpha)
+    return CVaRHinge(max(rho.alpha, 1.0 / n))  # less than one value is the maximum, at no steeper a slope than n
 
 
 @risk_outer.of(ChiSquareRiskA)
