@@ -148,15 +148,9 @@ def _(rho, n):
     return min(max(1.0 / (rho.alpha * n), 1.0 / n), 1.0)
 
 
-@risk_is_support.otherwise
-def _(rho):
-    return False
-
-
-@risk_is_support.of(MaxRisk)
-@risk_is_support.of(CVaRRisk)
-def _(rho):
-    return True
+risk_is_support.otherwise(lambda rho: False)
+risk_is_support.of(MaxRisk)(lambda rho: True)
+risk_is_support.of(CVaRRisk)(lambda rho: True)
 
 
 @risk_project.of(MaxRisk)

@@ -60,6 +60,14 @@ def ooa_setting(
 
     T is of order n²(log n)/ε². The proposition has S = 1; n/S for other S is put by analogy. It takes the gradient for
     unbiased, which it is up to O(η) only, because of the new weights.
+
+    Examples
+    --------
+    >>> import numpy as np, xrisk
+    >>> problem = xrisk.group_dro(np.eye(4), [1, -1, 1, -1], [0, 0, 1, 1], divergence="max", l2=0.1)
+    >>> known = {"radius": 2.0, "gradient": 1.0, "scale": 3.0}
+    >>> xrisk.solvers.theory.ooa_setting(problem, 0.1, **known, solver=xrisk.solvers.OOA(blocks=1)).iterations
+    131814
     """
     n, solver = _settle(problem, solver, eps, (radius, gradient, scale))
     factor = n / solver.blocks  # type: ignore[operator]
@@ -73,6 +81,13 @@ def nol_setting(
 
     T is where the leading terms of the two regrets, 2√5·DG/√T and 2M√(n log n/T), sum to ε; those that make the bound
     hold with high probability are left out.
+
+    Examples
+    --------
+    >>> import numpy as np, xrisk
+    >>> problem = xrisk.group_dro(np.eye(4), [1, -1, 1, -1], [0, 0, 1, 1], divergence="max", l2=0.1)
+    >>> xrisk.solvers.theory.nol_setting(problem, 0.1, radius=2.0, gradient=1.0, scale=3.0).iterations
+    17927
     """
     n, solver = _settle(problem, solver, eps, (radius, gradient, scale))
     log, distance = math.log(max(n, 2)), radius / math.sqrt(2.0)
