@@ -21,7 +21,7 @@ from tests.random_problems import (
 )
 from tests.solvers import test_exact as references
 from xrisk import Problem, certify
-from xrisk.certificate import bounds
+from xrisk.certificate import bounds, sums
 from xrisk.inner import Groups, LinearModel, NoisyCoordinates, SoftmaxModel, WithIntercept, as_rows
 from xrisk.inner.oracle import inner_size
 from xrisk.inner.rows import frozen
@@ -38,7 +38,8 @@ def name(spec):
 @pytest.fixture
 def uncompiled(monkeypatch):
     """Kernels as plain functions: the many types of a random problem would take longest to compile."""
-    monkeypatch.setattr(bounds, "specialise", lambda compiled, *specs: compiled.py_func)
+    for module in (bounds, sums):
+        monkeypatch.setattr(module, "specialise", lambda compiled, *specs: compiled.py_func)
 
 
 def certificates(problem, rng, near=None, count=None):

@@ -8,23 +8,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.certificate import Certificate, between, certify
-from xrisk.inner.groups import Groups, group_form
+from xrisk.inner.groups import group_form
 from xrisk.inner.oracle import inner_count, inner_dim, inner_lipschitz, inner_size, inner_smoothness
-from xrisk.inner.rows import CSR, WithIntercept
 from xrisk.persistence import savable
 from xrisk.problem import Problem
 from xrisk.run.budget import Stop
 from xrisk.run.driver import ctrl_c, first_point
 from xrisk.solvers import ALEXR, Optimum, UniformAverage, exact
 from xrisk.solvers.exact import LARGEST
-from xrisk.solvers.newton import row_lengths
+from xrisk.solvers.newton import ROUGHNESS, row_lengths, step_work
 
 NEWTON_STEPS = 30  # a full-batch solve takes about so many
 NEWTON_MOST = 400  # after so many it gives up
 IN_VAIN = 3  # solves in a row that leave the bounds as they were, after which it gives up
 NEWTON_AT_ONCE = 3e11  # floating-point operations of such a solve below which nothing is gained by sampling first
 SHARE = 0.25  # of the work of a full-batch solve that is spent on sampling before it
-ROUGHNESS = 10.0  # a random row costs about ten times what its operations would in a matrix product
 STEPS = (0.03, 0.3, 3.0, 30.0)  # primal steps of the race, over the curvature of the inner functions
 DUAL_STEPS = (0.01, 0.1, 1.0)
 NOTHING = 1e-12  # an objective this small beside that of the first point is zero
@@ -75,7 +73,7 @@ def auto(
     Parameters
     ----------
     problem : Problem
-        Group means of a linear model with a penalty or domain of ours.
+        Group or pair means of a linear model with a penalty or domain of ours.
     w0 : ndarray (d,), optional
         Certified first, which may be all there is to do; the stochastic phase starts there.
     dual : ndarray (n, m), optional
@@ -131,15 +129,9 @@ def auto(
 def newton_work(problem: Problem) -> float:
     """Floating-point operations of a full-batch solve; inf where there are too many variables for one."""
     g, d = group_form(problem.inner), inner_size(problem.inner)
-    if not isinstance(g, Groups) or d > LARGEST:
+    if not step_work.implemented(g) or d > LARGEST:
         return np.inf
-    rows = g.model.rows.rows if isinstance(g.model.rows, WithIntercept) else g.model.rows
-    classes = getattr(g.model, "n_classes", 1)
-    if isinstance(rows, CSR):
-        squares = float((np.diff(rows.indptr).astype(np.float64) ** 2).sum()) * ROUGHNESS
-    else:
-        squares = float(rows.X.shape[0]) * rows.X.shape[1] ** 2
-    return NEWTON_STEPS * (2.0 * squares * classes**2 + d**3 / 3.0)
+    return NEWTON_STEPS * (step_work(g) + d**3 / 3.0)
 
 
 def stochastic_work(problem: Problem) -> float:

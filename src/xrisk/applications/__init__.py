@@ -4,6 +4,7 @@ from xrisk.applications.arguments import LOSSES
 from xrisk.applications.groups import group_dro, group_index
 from xrisk.applications.hard import HardInstance, hard_nonsmooth, hard_smooth
 from xrisk.applications.policy import bellman
+from xrisk.applications.ranking import p_norm_push, partial_auc, top_push
 from xrisk.applications.robust import robust_logistic
 from xrisk.applications.tasks import multi_task
 
@@ -16,5 +17,8 @@ __all__ = [
     "hard_nonsmooth",
     "hard_smooth",
     "multi_task",
+    "p_norm_push",
+    "partial_auc",
     "robust_logistic",
+    "top_push",
 ]

@@ -1,5 +1,6 @@
 """Certificates: a proof, by weak duality, of how far a point can be from the optimum."""
 
 from xrisk.certificate.bounds import Certificate, between, certify
+from xrisk.certificate.pairs import PairSlopes
 
-__all__ = ["Certificate", "between", "certify"]
+__all__ = ["Certificate", "PairSlopes", "between", "certify"]

@@ -14,24 +14,22 @@ from xrisk.certificate.rounding import (
     project_blocks,
     risk_terms,
 )
-from xrisk.certificate.samples import (
-    CHUNK,
-    combine,
-    conjugate_means,
-    dual_width,
-    feasible_slopes,
-    kink_distance,
-    means_with_error,
-    pulls,
-    slopes_at,
+from xrisk.certificate.sums import (
+    Sums,
+    Weights,
+    balancing_slopes,
+    balancing_weights,
+    dual_sums,
+    scaled_slopes,
+    slope_candidates,
+    sum_rounding,
+    values_with_error,
 )
 from xrisk.compile import canonical, specialise, worthwhile
 from xrisk.functions import (
     Unpenalised,
     block_is_monotone,
     block_start,
-    loss_is_affine,
-    loss_kink,
     penalty_convexity,
     penalty_value,
     prox,
@@ -40,15 +38,11 @@ from xrisk.functions import (
     risk_value,
     risk_weights,
 )
-from xrisk.functions.special import norm
-from xrisk.inner.groups import Groups, group_form
-from xrisk.inner.models import model_is_affine
-from xrisk.inner.oracle import inner_count, inner_size
+from xrisk.inner.groups import group_form
+from xrisk.inner.oracle import inner_is_affine, inner_size
 from xrisk.problem import Problem, is_risk
 
 LEAST = TINY / EPS  # numbers below it have fewer digits
-# widths tried for the duals of losses with a kink, relative to the mean distance of scores from it
-SMOOTHING = (1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0)
 
 
 class Certificate(NamedTuple):
@@ -61,25 +55,6 @@ class Certificate(NamedTuple):
     dual: float
     gap: float
     relative: float
-
-
-class Weights(NamedTuple):
-    """A point q of the dual set, known up to rounding, and the conjugate there."""
-
-    q: np.ndarray  # (n, m)
-    conjugate: float
-    size: float  # of the terms of the conjugate
-    defect: float  # a point that is exactly in the set is this near, in the sum of absolute values
-    scaled: float = 0.0  # of weights made smaller, by which the conjugate changes when they are made nothing
-
-
-class Sums(NamedTuple):
-    """What a choice of slopes v adds up to."""
-
-    mean: np.ndarray  # (n, m) of ℓ*(v)
-    size: np.ndarray  # (n, m) of its terms
-    pull: np.ndarray  # Σᵢ qᵢ mean v⊗x on the coordinates that are penalised
-    off: float  # by which every entry of it may be off
 
 
 def certify(problem: Problem, result: Any) -> Certificate:
@@ -96,7 +71,7 @@ def certify(problem: Problem, result: Any) -> Certificate:
     Parameters
     ----------
     problem : Problem
-        Group means of a linear or softmax model.
+        Group means of a linear or softmax model, or means over pairs of rows.
     result : Result, Optimum, or anything with ``w`` and, if known, ``dual`` (n, m) and ``slopes``
         The point and the dual weights; these need not be feasible, they are moved to where they are.
 
@@ -123,13 +98,14 @@ def certify(problem: Problem, result: Any) -> Certificate:
     """
     problem.check()
     problem = canonical(problem._replace(inner=group_form(problem.inner)))
-    if not isinstance(problem.inner, Groups):
-        raise TypeError(f"a certificate needs group means of a linear model, got {type(problem.inner).__name__}")
+    if not values_with_error.implemented(problem.inner):
+        kind = type(problem.inner).__name__
+        raise TypeError(f"a certificate needs group means of a linear model or means over pairs, got {kind}")
     w = _point(problem, result)
     with np.errstate(over="ignore", invalid="ignore"):  # infinities are bounds as well
-        u, error = _inner_values(problem.inner, w)
+        u, error = values_with_error(problem.inner, w)
         primal = _primal(problem, w, u, error)
-        candidates = _slopes(problem.inner, w, getattr(result, "slopes", None))
+        candidates = slope_candidates(problem.inner, w, getattr(result, "slopes", None))
         weights = _weights(problem, u, getattr(result, "dual", None))
         dual = max(_dual(problem, q, v) for v in candidates for q in weights)
     return between(primal, dual)
@@ -149,14 +125,6 @@ def _point(problem: Problem, result: Any) -> np.ndarray:
     if penalty_value(problem.penalty, w) < np.inf:
         prox(problem.penalty, w, TINY)  # so short a step is the projection
     return w
-
-
-def _inner_values(g: Groups, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Group means and a bound on their errors, both (n, m)."""
-    u, error = np.empty((2, inner_count(g), g.dim))
-    # a dot product errs by d roundings; a projection leaves w outside by about as many
-    specialise(means_with_error, g)(g, w, EPS * (2 * w.size + 16) * norm(w), u, error)
-    return u, error
 
 
 def _primal(problem: Problem, w: np.ndarray, u: np.ndarray, error: np.ndarray) -> float:
@@ -228,71 +196,34 @@ def _of_blocks(f: Any, y: np.ndarray) -> Weights:
     return Weights(y / n, float(conjugates.mean()), float(sizes.mean()), defect)
 
 
-def _slopes(g: Groups, w: np.ndarray, known: Any) -> list[np.ndarray]:
-    """Candidates for the loss duals v (positions, scores)."""
-    shape = (int(g.offsets[-1]), dual_width(g.model))
-    candidates = []
-    if known is not None:
-        if np.shape(known) not in (shape, shape[:1]):
-            raise ValueError(f"slopes must have shape {shape}, got {np.shape(known)}")
-        candidates.append(np.array(known, dtype=np.float64).reshape(shape))
-    for width in _widths(g, w) if known is None else (0.0,):
-        v = np.empty(shape)
-        specialise(slopes_at, g)(g, w, width, v)
-        candidates.append(v)
-    for v in candidates:
-        specialise(feasible_slopes, g)(g, v)
-    return candidates
-
-
-def _widths(g: Groups, w: np.ndarray) -> tuple[float, ...]:
-    loss = g.model.loss
-    if type(loss) not in loss_kink.table or loss_is_affine(loss):
-        return (0.0,)
-    scale = specialise(kink_distance, g)(g, w)
-    return (0.0, *(scale * share for share in SMOOTHING))
-
-
-def _dual(problem: Problem, weights: Weights, v: np.ndarray) -> float:
+def _dual(problem: Problem, weights: Weights, v: Any) -> float:
     """D(q, v) less its rounding; v is made smaller where r* would be infinite, which the domain of ℓ* allows.
 
     An affine loss has no other slopes than its own: there the weights are made smaller, where the domain of f* allows.
     """
     g, r, free = problem.inner, problem.penalty, 0
-    by_weights = model_is_affine(g.model) and not is_risk(problem.outer)
+    by_weights = inner_is_affine(g) and not is_risk(problem.outer)
     shrink = _smaller_weights if by_weights else _smaller_slopes
     if isinstance(r, Unpenalised):
         r, free = r.penalty, r.free
-        share = _balance(g, weights.q, v, free, g.offsets[:-1] if by_weights else np.arange(v.shape[0]))
-        weights, v = shrink(problem.outer, weights, v, share)
-    sums = _sums(g, weights, v, free)
+        balance = balancing_weights if by_weights else balancing_slopes
+        weights, v = shrink(problem, weights, v, balance(g, weights.q, v, free))
+    sums = dual_sums(g, weights, v, free)
     if not np.isfinite(sums.pull.sum() + sums.off):
         return -np.inf
     part = _finite_share(r, sums)
     if part < 1.0:
-        weights, v = shrink(problem.outer, weights, v, np.full(1, part))
-        sums = _sums(g, weights, v, free)
+        weights, v = shrink(problem, weights, v, np.full(1, part))
+        sums = dual_sums(g, weights, v, free)
     q, n = weights.q, weights.q.shape[0]
     inner = float((q * sums.mean).sum())
     penalty = specialise(conjugate_above, r)(r, -sums.pull, sums.off)
-    slack = 16 * EPS * (n + 16) * weights.size + _rounding(g) * (weights.scaled + float((np.abs(q) * sums.size).sum()))
+    slack = 16 * EPS * (n + 16) * weights.size + sum_rounding(g) * (
+        weights.scaled + float((np.abs(q) * sums.size).sum())
+    )
     slack += weights.defect * float(sums.size.max()) + 4 * EPS * abs(penalty) + TINY
     bound = -weights.conjugate - inner - penalty - slack
     return float(bound) if np.isfinite(bound) else -np.inf
-
-
-def _rounding(g: Groups) -> float:
-    """Relative error of sums over the rows, of weights, and of slopes that balance an intercept."""
-    return EPS * (CHUNK + float(g.offsets[-1]) / CHUNK + g.offsets.size + 512)
-
-
-def _sums(g: Groups, weights: Weights, v: np.ndarray, free: int) -> Sums:
-    mean, size, spread = np.empty((3, *weights.q.shape))
-    specialise(conjugate_means, g)(g, v, mean, size, spread)
-    pull = np.zeros(inner_size(g))
-    specialise(combine, g)(g, weights.q, v, pull)
-    off = _rounding(g) * float((np.abs(weights.q) * spread).sum()) + weights.defect * float(spread.max())
-    return Sums(mean, size, pull[: pull.size - free], off + TINY if off > 0.0 else 0.0)
 
 
 def _finite_share(r: Any, sums: Sums) -> float:
@@ -310,25 +241,12 @@ def _finite_share(r: Any, sums: Sums) -> float:
     return low
 
 
-def _balance(g: Groups, q: np.ndarray, v: np.ndarray, free: int, starts: np.ndarray) -> np.ndarray:
-    """By how much to shrink each stretch of positions so that a free coordinate, the last one, has no pull."""
-    if free != 1:
-        return np.full(starts.size, 1.0 if free == 0 else 0.0)
-    last, parts = np.zeros(inner_size(g)), np.empty(v.shape[0])
-    last[-1] = 1.0
-    specialise(pulls, g)(g, q, v, last, parts)
-    parts = np.add.reduceat(parts, starts)
-    above, below = float(parts[parts > 0].sum()), float(-parts[parts < 0].sum())
-    up, down = (below / above, 1.0) if above > below else (1.0, above / below if below > 0.0 else 1.0)
-    return np.where(parts > 0, up, np.where(parts < 0, down, 1.0))
+def _smaller_slopes(problem: Problem, weights: Weights, v: Any, share: np.ndarray) -> tuple[Weights, Any]:
+    return weights, scaled_slopes(problem.inner, v, share)
 
 
-def _smaller_slopes(f: Any, weights: Weights, v: np.ndarray, share: np.ndarray) -> tuple[Weights, np.ndarray]:
-    return weights, v * share[:, None]
-
-
-def _smaller_weights(f: Any, weights: Weights, v: np.ndarray, share: np.ndarray) -> tuple[Weights, np.ndarray]:
-    n, m = weights.q.shape
+def _smaller_weights(problem: Problem, weights: Weights, v: Any, share: np.ndarray) -> tuple[Weights, Any]:
+    f, n, m = problem.outer, *weights.q.shape
     wanted = n * weights.q * share.reshape(-1, m if share.size > 1 else 1)
     y, zero = wanted.copy(), np.zeros((1, m))
     smaller, nothing = _of_blocks(f, y), _of_blocks(f, zero)

@@ -25,6 +25,7 @@ from xrisk.inner.oracle import (
     shares_batch,
     uniform_index,
 )
+from xrisk.inner.pairs import Pairs
 from xrisk.inner.perturbed import Dropout, Gaussian, Perturbed, Sampler
 from xrisk.inner.rows import CSR, Dense, WithIntercept, add_row, as_rows, row_dot
 from xrisk.inner.shifted import Shifted
@@ -43,6 +44,7 @@ __all__ = [
     "LinearModel",
     "NoisyCoordinates",
     "Oracles",
+    "Pairs",
     "Perturbed",
     "Reweighted",
     "Sampler",

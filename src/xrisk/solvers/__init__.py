@@ -1,5 +1,6 @@
 """Solvers: one file per method, and `exact`, the ground truth."""
 
+from xrisk.solvers import pairs as pairs
 from xrisk.solvers import theory
 from xrisk.solvers.card import MethodCard, Need
 from xrisk.solvers.coupled.alexr import ALEXR

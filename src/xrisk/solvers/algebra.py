@@ -29,7 +29,8 @@ def row_gram(rows, h):
     """Xᵀ diag(h) X, of shape (columns, columns)."""
 
 
-def _chunks(rows: int, columns: int) -> list[slice]:
+def row_tiles(rows: int, columns: int) -> list[slice]:
+    """Stretches of rows that make a chunk each."""
     step = max(LEAST_ROWS, CHUNK // max(1, columns))
     return [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
 
@@ -38,7 +39,7 @@ def _chunks(rows: int, columns: int) -> list[slice]:
 def _(rows, W):
     if rows.X.dtype == np.float64:
         return rows.X @ W.T
-    parts = [rows.X[part].astype(np.float64) @ W.T for part in _chunks(*rows.X.shape)]
+    parts = [rows.X[part].astype(np.float64) @ W.T for part in row_tiles(*rows.X.shape)]
     return np.concatenate(parts)
 
 
@@ -46,7 +47,7 @@ def _(rows, W):
 def _(rows, S):
     if rows.X.dtype == np.float64:
         return S.T @ rows.X
-    return sum(S[part].T @ rows.X[part].astype(np.float64) for part in _chunks(*rows.X.shape))
+    return sum(S[part].T @ rows.X[part].astype(np.float64) for part in row_tiles(*rows.X.shape))
 
 
 @row_gram.of(Dense)
@@ -55,7 +56,7 @@ def _(rows, h):
     total = np.zeros((d, d))
     live = np.flatnonzero(h)
     everywhere = live.size > 0.8 * h.size
-    for part in _chunks(h.size if everywhere else live.size, d):
+    for part in row_tiles(h.size if everywhere else live.size, d):
         pick = part if everywhere else live[part]
         block, weight = rows.X[pick], h[pick]
         if weight.min() >= 0.0:
@@ -87,7 +88,7 @@ def _(rows, h):
     if rows.data.size <= 0.1 * n * d:
         sparse_gram(rows, h, total)
         return np.tril(total) + np.tril(total, -1).T
-    for part in _chunks(n, d):
+    for part in row_tiles(n, d):
         held = slice(rows.indptr[part.start], rows.indptr[part.stop])
         pointers = rows.indptr[part.start : part.stop + 1] - held.start
         block = csr_array((rows.data[held], rows.indices[held], pointers), shape=(pointers.size - 1, d)).toarray()
@@ -116,13 +117,29 @@ def _(rows, h):
 
 
 @generic
+def row_block(rows, chosen):
+    """The chosen rows as a matrix of float64 (chosen, columns)."""
+
+
+@row_block.of(Dense)
+def _(rows, chosen):
+    return rows.X[chosen].astype(np.float64, copy=False)
+
+
+@row_block.of(CSR)
+def _(rows, chosen):
+    whole = csr_array((rows.data, rows.indices, rows.indptr), shape=(row_count(rows), rows.size))
+    return whole[chosen].toarray().astype(np.float64, copy=False)
+
+
+@generic
 def row_squares(rows):
     """Mean square (columns) of every column."""
 
 
 @row_squares.of(Dense)
 def _(rows):
-    parts = [np.einsum("ij,ij->j", rows.X[part], rows.X[part], dtype=np.float64) for part in _chunks(*rows.X.shape)]
+    parts = [np.einsum("ij,ij->j", rows.X[part], rows.X[part], dtype=np.float64) for part in row_tiles(*rows.X.shape)]
     return sum(parts, np.zeros(rows.X.shape[1])) / max(1, rows.X.shape[0])
 
 
@@ -144,7 +161,7 @@ def square_norms(rows):
 
 @square_norms.of(Dense)
 def _(rows):
-    parts = [np.einsum("ij,ij->i", rows.X[part], rows.X[part], dtype=np.float64) for part in _chunks(*rows.X.shape)]
+    parts = [np.einsum("ij,ij->i", rows.X[part], rows.X[part], dtype=np.float64) for part in row_tiles(*rows.X.shape)]
     return np.concatenate(parts)
 
 

@@ -64,7 +64,7 @@ class Optimum(NamedTuple):
     value: float  # objective at w
     w: np.ndarray  # (d,) minimiser
     dual: np.ndarray  # (n, m) weights y of the inner functions; of a risk, n·q
-    slopes: np.ndarray  # (positions,) or (positions, classes): slopes of the losses
+    slopes: Any  # slopes of the losses: (positions,), (positions, classes), or of pairs what gives them
     steps: int  # Newton steps
     gap: float  # estimate of value − optimum
     stop: str  # why it ended
@@ -123,7 +123,8 @@ def exact(
     Parameters
     ----------
     problem : Problem
-        Group means of a linear or softmax model, or noisy coordinates; any of our outer functions, risks, penalties.
+        Group means of a linear or softmax model, means over pairs, or noisy coordinates; any of our outer functions,
+        risks, penalties.
     tol : float
         Accepted suboptimality relative to the objective.
     max_steps : int
@@ -164,8 +165,8 @@ def _task(problem: Problem) -> tuple[Task, np.ndarray]:
     g = group_form(problem.inner)
     if type(g) not in scores_of.table or type(problem.penalty) not in walls_of.table:
         raise ValueError(
-            f"exact needs group means of a linear model with a penalty of ours, got {type(g).__name__} "
-            f"with {type(problem.penalty).__name__}"
+            "exact needs group means of a linear model or means over pairs, with a penalty of ours, "
+            f"got {type(g).__name__} with {type(problem.penalty).__name__}"
         )
     n, m, d = inner_count(g), inner_dim(g), inner_size(g)
     if d > LARGEST:
@@ -370,8 +371,7 @@ def _optimum(task: Task, point: Point, dw: np.ndarray, ending: Ending) -> Optimu
     last = _search(task, here, dw) if here.along < 0.0 else here
     y = _moved_weights(task, here)
     share = (here.y / np.where(y == 0.0, 1.0, y)).reshape(-1)  # of y and v the product balances the gradient
-    v = moved_slopes(task.inner, here.terms, last.terms, dz, share)
-    slopes = v[:, 0] if v.shape[1] == 1 else v
+    slopes = moved_slopes(task.inner, here.terms, last.terms, dz, share)
     return Optimum(task.problem.value(last.w), last.w, y.reshape(task.n, -1), slopes, *ending)
 
 

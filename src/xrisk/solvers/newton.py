@@ -11,9 +11,11 @@ from xrisk.inner.groups import Groups, row_at, weight_at
 from xrisk.inner.models import LinearModel, SoftmaxModel, model_rows
 from xrisk.inner.noisy import NoisyCoordinates
 from xrisk.inner.oracle import inner_size
-from xrisk.inner.rows import add_row, row_size
+from xrisk.inner.rows import CSR, WithIntercept, add_row, row_size
 from xrisk.solvers.algebra import row_gram, row_pull, row_scores, row_squares, square_norms
 from xrisk.solvers.smoothing import Bent, bend_loss, smooth_loss
+
+ROUGHNESS = 10.0  # a random row costs about ten times what its operations would in a matrix product
 
 
 class Layout(NamedTuple):
@@ -92,6 +94,11 @@ def moved_slopes(inner, here, last, dz, share):
 
     ``share`` (n·m,) multiplies the moves of each group.
     """
+
+
+@generic
+def step_work(inner):
+    """Floating-point operations of a Newton step but for its factorisation, by the time they take."""
 
 
 @generic
@@ -236,12 +243,21 @@ def _(g):
 
 @moved_slopes.of(Groups)
 def _(g, here, last, dz, share):
-    if not isinstance(g.model.loss, Bent):
-        return last.v
-    v = here.v.copy()
-    loss = g.model.loss.loss
-    specialise(move_within, loss)(loss, g.model.target, _layout(g), here.h, dz, share, v)
-    return v
+    v = here.v.copy() if isinstance(g.model.loss, Bent) else last.v
+    if isinstance(g.model.loss, Bent):
+        loss = g.model.loss.loss
+        specialise(move_within, loss)(loss, g.model.target, _layout(g), here.h, dz, share, v)
+    return v[:, 0] if v.shape[1] == 1 else v
+
+
+@step_work.of(Groups)
+def _(g):
+    rows = g.model.rows.rows if isinstance(g.model.rows, WithIntercept) else g.model.rows
+    if isinstance(rows, CSR):
+        squares = float((np.diff(rows.indptr).astype(np.float64) ** 2).sum()) * ROUGHNESS
+    else:
+        squares = float(rows.X.shape[0]) * rows.X.shape[1] ** 2
+    return 2.0 * squares * score_count(g.model) ** 2
 
 
 @smoothed_inner.of(Groups)
@@ -307,7 +323,7 @@ def _(g):
 
 @moved_slopes.of(NoisyCoordinates)
 def _(g, here, last, dz, share):
-    return last.v
+    return last.v[:, 0]
 
 
 @smoothed_inner.of(NoisyCoordinates)

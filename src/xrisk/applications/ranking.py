@@ -1,0 +1,198 @@
+"""Rankings: a linear score s that puts positives above negatives, with the stress on one end of the list.
+
+Every problem here is made of gᵢ(w) = meanⱼ ℓ(sᵢ − sⱼ), a row i against all rows j. The score has no intercept: it would
+cancel in every difference. Weights of rows are not supported: a weight on pairs has no agreed meaning.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from xrisk.applications.arguments import LOSSES, as_number, by_name, penalty_of
+from xrisk.functions import CVaRRisk, Identity, Power, Scaled, Softplus, loss_is_classification, loss_value
+from xrisk.inner import Pairs, as_rows
+from xrisk.inner.rows import as_numbers, frozen, row_count
+from xrisk.problem import Problem
+
+WORDS = {word: spec for word, spec in LOSSES.items() if loss_value.implemented(spec) and loss_is_classification(spec)}
+
+
+def partial_auc(X: Any, y: Any, *, min_tpr: float, loss: Any = "logistic", l1: float = 0.0, l2: float = 0.0) -> Problem:
+    """Partial AUC with TPR ≥ min_tpr: the mean of the k largest Lᵢ(w) = meanⱼ ℓ(sᵢ − sⱼ), i positive, j negative.
+
+    k = ⌊n₊ (1 − min_tpr)⌋ positives are the ones still missing when the true positive rate is min_tpr. As ℓ does not
+    increase, the k of largest Lᵢ are the k of lowest score.
+
+    Parameters
+    ----------
+    X : array or sparse matrix (rows, d)
+        Float32, float64 and memory maps in C order are not copied.
+    y : array (rows,)
+        −1 and 1.
+    min_tpr : float
+        In [0, 1); 0 is the whole area under the curve.
+    loss : {"logistic", "hinge", "squared_hinge", "smoothed_hinge", "exponential"} or loss spec
+        ℓ(t), of the margin t of a pair.
+    l1, l2 : float
+        Strengths of the penalty l1‖w‖₁ + (l2/2)‖w‖².
+
+    Returns
+    -------
+    Problem
+        min over w of ρ(L₁(w), …) + r(w) with ρ = min_c c + (1/k) Σᵢ (Lᵢ − c)₊.
+
+    Notes
+    -----
+    Wang and Yang, ALEXR, equations (2.3)–(2.5); there the term "+ c" is missing, without which the infimum is 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xrisk.applications import partial_auc
+    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), [-1, 1, -1, 1]
+    >>> round(partial_auc(X, y, min_tpr=0.5, loss="hinge").value(np.ones(1)), 6)  # the positive at 1
+    1.0
+    """
+    rows, positive, negative = _sides(X, y)
+    share = as_number("min_tpr", min_tpr)
+    if not 0.0 <= share < 1.0:
+        raise ValueError(f"min_tpr must lie in [0, 1), got {min_tpr}")
+    k = int(np.floor(positive.size * (1.0 - share) + 1e-9))  # 10·(1 − 0.9) rounds to below 1
+    if k < 1:
+        raise ValueError(
+            f"min_tpr must be at most {1.0 - 1.0 / positive.size:.6g} for {positive.size} positives, got {min_tpr}: "
+            "none would be left to rank"
+        )
+    return _stated(Pairs(rows, positive, negative, _loss(loss)), CVaRRisk(k / positive.size), l1, l2)
+
+
+def p_norm_push(
+    X: Any,
+    y: Any,
+    *,
+    p: float = 4.0,
+    outer: str = "negatives",
+    loss: Any = "exponential",
+    l1: float = 0.0,
+    l2: float = 0.0,
+) -> Problem:
+    """p-norm push: the mean over i of gᵢ(w)^p, gᵢ a row's mean loss against the other class.
+
+    Rudin's push has the negatives outside: a negative above many positives has a large gᵢ, and the power makes it
+    count more than its share, which clears the top of the list of negatives. With the positives outside it is the
+    bottom of the list that is cleared of positives.
+
+    Parameters
+    ----------
+    X : array or sparse matrix (rows, d)
+        Float32, float64 and memory maps in C order are not copied.
+    y : array (rows,)
+        −1 and 1.
+    p : float
+        At least 1; 1 is the area under the ROC curve.
+    outer : {"negatives", "positives"}
+        Whose mean losses are raised to the power.
+    loss : {"logistic", "hinge", "squared_hinge", "smoothed_hinge", "exponential"} or loss spec
+        ℓ(t) ≥ 0, of the margin t of a pair.
+    l1, l2 : float
+        Strengths of the penalty l1‖w‖₁ + (l2/2)‖w‖².
+
+    Returns
+    -------
+    Problem
+
+    Notes
+    -----
+    Rudin, The p-norm push, JMLR 2009, with negatives outside; Wang and Yang, ALEXR, section 2.3, with positives
+    outside, where the mean inside is over negatives (printed with 1/n₊ over positives) and the power is that of (u)₊.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xrisk.applications import p_norm_push
+    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), [-1, 1, -1, 1]
+    >>> p_norm_push(X, y, p=2, loss="hinge").value(np.ones(1))  # gaps (0, 0) and (2, 0): (0² + 1²)/2
+    0.5
+    """
+    rows, positive, negative = _sides(X, y)
+    power = as_number("p", p)
+    if not 1.0 <= power < np.inf:
+        raise ValueError(f"p must be finite and at least 1, got {p}")
+    spec = _loss(loss)
+    sides = {
+        "negatives": Pairs(rows, negative, positive, spec, -1.0),
+        "positives": Pairs(rows, positive, negative, spec, 1.0),
+    }
+    return _stated(by_name("outer", outer, sides), Power(power) if power > 1.0 else Identity(), l1, l2)
+
+
+def top_push(X: Any, y: Any, *, k: int, loss: Any = "logistic", l1: float = 0.0, l2: float = 0.0) -> Problem:
+    """Precision and recall at k: the mean over positives i of log(1 + exp(rankᵢ(w) − k)), rankᵢ = Σⱼ ℓ(sᵢ − sⱼ).
+
+    The sum is over all rows j. With the indicator of sⱼ ≥ sᵢ for ℓ, rankᵢ is the place of positive i in the list. The
+    share of positives beyond place k is 1 − recall at k, and precision at k is recall at k times n₊/k: both have this
+    one surrogate.
+
+    Parameters
+    ----------
+    X : array or sparse matrix (rows, d)
+        Float32, float64 and memory maps in C order are not copied.
+    y : array (rows,)
+        −1 and 1.
+    k : int
+        Length of the top of the list, from 1 to the number of rows.
+    loss : {"logistic", "hinge", "squared_hinge", "smoothed_hinge", "exponential"} or loss spec
+        ℓ(t), of the margin t of a pair.
+    l1, l2 : float
+        Strengths of the penalty l1‖w‖₁ + (l2/2)‖w‖².
+
+    Returns
+    -------
+    Problem
+        With inner functions gᵢ = rankᵢ/N, means over all N rows, and f(u) = log(1 + exp(N u − k)): samples of gᵢ are
+        unbiased.
+
+    Notes
+    -----
+    Wang and Yang, ALEXR, section 2.3; there "− k" stands inside the sum over j. A row is compared with itself too,
+    which adds ℓ(0) to every rank. A convex ℓ overestimates ranks: wherever they are far beyond k, f is a straight line
+    and the problem that of the area under the curve.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xrisk.applications import top_push
+    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), [-1, 1, -1, 1]
+    >>> round(top_push(X, y, k=2, loss="hinge").value(np.ones(1)), 6)  # rank 1+2+3 and 1: log(1+e⁴), log(1+e⁻¹)
+    2.165706
+    """
+    rows, positive, _ = _sides(X, y)
+    n = row_count(rows)
+    if as_number("k", k) not in range(1, n + 1):
+        raise ValueError(f"k must be a whole number from 1 to the number of rows, {n}, got {k}")
+    inner = Pairs(rows, positive, frozen(np.arange(n)), _loss(loss))
+    return _stated(inner, Scaled(Softplus(), slope=float(n), shift=-float(k)), l1, l2)
+
+
+def _sides(X: Any, y: Any) -> tuple[Any, np.ndarray, np.ndarray]:
+    """Rows, those of them that are positive and those that are negative."""
+    rows = as_rows(X)
+    n, y = row_count(rows), as_numbers("y", y)
+    if y.shape != (n,):
+        raise ValueError(f"y must have one entry for each of the {n} rows of X, got shape {y.shape}")
+    if not np.isin(y, (-1, 1)).all():
+        raise ValueError(f"y must hold −1 and 1, got {np.unique(y)[:5]}")
+    positive, negative = np.flatnonzero(y == 1), np.flatnonzero(y == -1)
+    if positive.size == 0 or negative.size == 0:
+        raise ValueError(f"y must hold both −1 and 1, got {int(y[0])} alone")
+    return rows, frozen(positive), frozen(negative)
+
+
+def _loss(loss: Any) -> Any:
+    return by_name("loss", loss, WORDS)
+
+
+def _stated(inner: Pairs, outer: Any, l1: float, l2: float) -> Problem:
+    problem = Problem(inner, outer, penalty_of(l1, l2, False, inner.loss))
+    problem.check()
+    return problem
