@@ -29,9 +29,9 @@ def row_gram(rows, h):
     """Xᵀ diag(h) X, of shape (columns, columns)."""
 
 
-def row_tiles(rows: int, columns: int) -> list[slice]:
-    """Stretches of rows that make a chunk each."""
-    step = max(LEAST_ROWS, CHUNK // max(1, columns))
+def row_tiles(rows: int, columns: int, most: int = 2**62) -> list[slice]:
+    """Stretches of rows that make a chunk each, of at most ``most`` rows."""
+    step = max(1, min(max(LEAST_ROWS, CHUNK // max(1, columns)), most))
     return [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
 
 

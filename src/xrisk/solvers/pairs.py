@@ -8,7 +8,7 @@ so that a pair costs d operations, not d², by a product of a tile of weights an
 less their mean, which differences do not see: far from the origin the four terms would cancel.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ from xrisk.solvers.algebra import row_block, row_pull, row_scores, row_tiles
 from xrisk.solvers.newton import (
     add_bend,
     add_pull,
+    add_squares,
     column_sizes,
     empty_terms,
     fill_terms,
@@ -48,6 +49,14 @@ class PairTerms(NamedTuple):
     along: np.ndarray  # (n,) derivatives of u in the direction last tried
     z: np.ndarray  # (n + m,) scores of the rows i and of the rows j, times the side
     mu: np.ndarray  # (1,) smoothing
+
+
+class Weighing(NamedTuple):
+    """Weights of pairs, and where their sums over i go."""
+
+    fill: Callable  # writes the weights of a tile
+    share: np.ndarray  # (part,) of each row i in the sums
+    down: np.ndarray  # (m,) the sums
 
 
 @scores_of.of(Pairs)
@@ -82,52 +91,61 @@ def _(g, terms, q, grad):
 
 @jacobian.of(Pairs)
 def _(g, terms):
-    m, centre = g.inner.size, _centre(g)
-    J, sums, _ = _weighted(g, terms, centre, specialise(tile_slopes, g.loss))
-    for part in row_tiles(*J.shape):
-        J[part] = (g.side / m) * (sums[part, None] * (row_block(g.rows, g.outer[part]) - centre) - J[part])
+    J = np.empty((g.outer.size, inner_size(g)))
+    for part, block in _gradients(g, terms):
+        J[part] = block
     return J
+
+
+@add_squares.of(Pairs)
+def _(g, terms, c, H):
+    for part, block in _gradients(g, terms):
+        block *= np.sqrt(c[part])[:, None]
+        H += block.T @ block
 
 
 @add_bend.of(Pairs)
 def _(g, terms, q, lengths, spare, H):
-    centre, share = _centre(g), q / g.inner.size
-    fill = specialise(tile_curvatures, g.loss)
-    Y, up, down = _weighted(g, terms, centre, lambda *tile: fill(*tile, share))
-    if not up.any():
-        return
-    for part in row_tiles(*Y.shape):
-        X = row_block(g.rows, g.outer[part]) - centre
-        A = X.T @ (Y[part] - 0.5 * up[part, None] * X)
+    centre, share, fill = _centre(g), q / g.inner.size, specialise(tile_curvatures, g.loss)
+    down = np.zeros(g.inner.size)
+    for part in row_tiles(g.outer.size, centre.size):
+        X, Y, up = _weighted(g, terms, part, centre, Weighing(fill, share[part], down))
+        A = (X * share[part, None]).T @ (Y - 0.5 * up[:, None] * X)
         H -= A + A.T
-    for part in row_tiles(down.size, H.shape[0]):
+    for part in row_tiles(g.inner.size, centre.size):
         X = row_block(g.rows, g.inner[part]) - centre
         H += X.T @ (down[part, None] * X)
+
+
+def _gradients(g: Pairs, terms: PairTerms) -> Iterator[tuple[slice, np.ndarray]]:
+    """∇gᵢ, stretch by stretch of the rows i."""
+    centre, scale = _centre(g), g.side / g.inner.size
+    for part in row_tiles(g.outer.size, centre.size):
+        n = part.stop - part.start
+        weighing = Weighing(specialise(tile_slopes, g.loss), np.zeros(n), np.zeros(g.inner.size))
+        X, Y, up = _weighted(g, terms, part, centre, weighing)
+        yield part, scale * (up[:, None] * X - Y)
+
+
+def _weighted(
+    g: Pairs, terms: PairTerms, part: slice, centre: np.ndarray, weighing: Weighing
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The rows i of ``part`` (part, d), their weights times the rows j (part, d), and the sums of these weights."""
+    ahead, behind = np.split(terms.z, [g.outer.size])
+    X = row_block(g.rows, g.outer[part]) - centre
+    Y, up = np.zeros(X.shape), np.zeros(X.shape[0])
+    for columns in row_tiles(g.inner.size, centre.size, TILE // X.shape[0]):
+        weights = np.empty((X.shape[0], columns.stop - columns.start))
+        weighing.fill(g.loss, ahead[part], behind[columns], terms.mu[0], weights)
+        Y += weights @ (row_block(g.rows, g.inner[columns]) - centre)
+        up += weights.sum(axis=1)
+        weighing.down[columns] += weighing.share @ weights
+    return X, Y, up
 
 
 def _centre(g: Pairs) -> np.ndarray:
     rows = row_count(g.rows)
     return row_pull(g.rows, np.full((rows, 1), 1.0 / rows))[0]
-
-
-def _weighted(
-    g: Pairs, terms: PairTerms, centre: np.ndarray, fill: Callable
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Weights of pairs, as ``fill`` gives them, times the rows j, (n, d), and their sums over j and over i."""
-    n, m, d = g.outer.size, g.inner.size, inner_size(g)
-    ahead, behind, mu = terms.z[:n], terms.z[n:], terms.mu[0]
-    Y, up, down = np.zeros((n, d)), np.zeros(n), np.zeros(m)
-    for columns in row_tiles(m, d):
-        X = row_block(g.rows, g.inner[columns]) - centre
-        step = max(1, TILE // X.shape[0])
-        for start in range(0, n, step):
-            part = slice(start, min(start + step, n))
-            weights = np.empty((part.stop - start, X.shape[0]))
-            fill(g.loss, ahead[part], behind[columns], mu, weights, start)
-            up[part] += weights.sum(axis=1)
-            down[columns] += weights.sum(axis=0)
-            Y[part] += weights @ X
-    return Y, up, down
 
 
 @row_lengths.of(Pairs)
@@ -203,14 +221,14 @@ def pair_pull(loss, ahead, behind, mu, share, up, down):
 
 
 @kernel
-def tile_slopes(loss, ahead, behind, mu, weights, start):
+def tile_slopes(loss, ahead, behind, mu, weights):
     for i in range(ahead.size):
         for j in range(behind.size):
             weights[i, j] = smooth_loss(loss, ahead[i] - behind[j], 1.0, mu)[1]
 
 
 @kernel
-def tile_curvatures(loss, ahead, behind, mu, weights, start, share):
+def tile_curvatures(loss, ahead, behind, mu, weights):
     for i in range(ahead.size):
         for j in range(behind.size):
-            weights[i, j] = share[start + i] * smooth_loss(loss, ahead[i] - behind[j], 1.0, mu)[2]
+            weights[i, j] = smooth_loss(loss, ahead[i] - behind[j], 1.0, mu)[2]
