@@ -97,10 +97,10 @@ def certify(problem: Problem, result: Any) -> Certificate:
     True
     """
     problem.check()
-    problem = canonical(problem._replace(inner=group_form(problem.inner)))
-    if not values_with_error.implemented(problem.inner):
+    if not certifiable(problem):
         kind = type(problem.inner).__name__
         raise TypeError(f"a certificate needs group means of a linear model or means over pairs, got {kind}")
+    problem = canonical(problem._replace(inner=group_form(problem.inner)))
     w = _point(problem, result)
     with np.errstate(over="ignore", invalid="ignore"):  # infinities are bounds as well
         u, error = values_with_error(problem.inner, w)
@@ -109,6 +109,11 @@ def certify(problem: Problem, result: Any) -> Certificate:
         weights = _weights(problem, u, getattr(result, "dual", None))
         dual = max(_dual(problem, q, v) for v in candidates for q in weights)
     return between(primal, dual)
+
+
+def certifiable(problem: Problem) -> bool:
+    """Whether `certify` knows the inner functions of the problem."""
+    return bool(values_with_error.implemented(group_form(problem.inner)))
 
 
 def between(primal: float, dual: float) -> Certificate:

@@ -5,7 +5,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.applications import bellman, group_dro, hard_nonsmooth, hard_smooth, multi_task, robust_logistic
+from xrisk.applications import (
+    bellman,
+    group_dro,
+    hard_nonsmooth,
+    hard_smooth,
+    multi_task,
+    p_norm_push,
+    partial_auc,
+    robust_logistic,
+)
 from xrisk.datasets import Table, load_adult, make_groups
 from xrisk.problem import Problem
 
@@ -45,6 +54,14 @@ def _tasks(**options: Any) -> Callable[[], Problem]:
     return build
 
 
+def _pairs(build: Callable[..., Problem], **options: Any) -> Callable[[], Problem]:
+    def stated() -> Problem:
+        table = make_groups(20, n=1000, random_state=0)
+        return build(table.X, table.y, l2=1e-2, **options)
+
+    return stated
+
+
 def _bellman() -> Problem:
     """As in the experiments of the SVRPDA paper: uniform random P, rewards and features."""
     rng = np.random.default_rng(0)
@@ -63,6 +80,8 @@ PROBLEMS: dict[str, NamedProblem] = {
     "tasks-max": NamedProblem("generated, 5 tasks of 4 groups, the worst of each", _tasks(outer="max")),
     "tasks-lse": NamedProblem("generated, 5 tasks of 4 groups, log-sum-exp of each", _tasks(outer="log-sum-exp")),
     "robust": NamedProblem("generated, 1,000 rows under Gaussian noise", _robust(perturbation="gaussian")),
+    "partial-auc": NamedProblem("generated, 1,000 rows, partial AUC with TPR ≥ ½", _pairs(partial_auc, min_tpr=0.5)),
+    "p-norm-push": NamedProblem("generated, 1,000 rows, p-norm push, p = 4", _pairs(p_norm_push, loss="logistic")),
     "bellman": NamedProblem("Bellman residual, 100 states, 10 features", _bellman),
     "hard-smooth": NamedProblem("lower bound, smooth f", lambda: hard_smooth(8).problem),
     "hard-nonsmooth": NamedProblem("lower bound, f with a kink", lambda: hard_nonsmooth(8).problem),

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 
-from xrisk.certificate import certify
-from xrisk.inner.groups import Groups, group_form
+from xrisk.certificate import certifiable, certify
 from xrisk.inner.oracle import inner_count, inner_size
 from xrisk.problem import Problem
 from xrisk.race.grid import Setting, cells, with_setting
@@ -147,7 +146,7 @@ def race(
 def find_goal(problem: Problem) -> Goal:
     """The optimum by `exact`, certified from below where certificates exist, else by its own estimate."""
     best = exact(problem)
-    if isinstance(group_form(problem.inner), Groups):
+    if certifiable(problem):
         return Goal(best.value, certify(problem, best).dual)
     return Goal(best.value, best.value - best.gap)
 
