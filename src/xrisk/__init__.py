@@ -21,7 +21,9 @@ if TYPE_CHECKING:
         GroupDROClassifier,
         GroupDRORegressor,
         MultiTaskGroupDROClassifier,
+        PNormPushClassifier,
         RobustLogisticRegression,
+        TopPushClassifier,
     )
     from xrisk.persistence import load, save
 
@@ -30,7 +32,9 @@ ON_DEMAND = {
     "GroupDROClassifier": "estimators",
     "GroupDRORegressor": "estimators",
     "MultiTaskGroupDROClassifier": "estimators",
+    "PNormPushClassifier": "estimators",
     "RobustLogisticRegression": "estimators",
+    "TopPushClassifier": "estimators",
     "load": "persistence",
     "save": "persistence",
     "datasets": "datasets",
@@ -44,10 +48,12 @@ __all__ = [
     "GroupDROClassifier",
     "GroupDRORegressor",
     "MultiTaskGroupDROClassifier",
+    "PNormPushClassifier",
     "Problem",
     "Result",
     "RobustLogisticRegression",
     "Stop",
+    "TopPushClassifier",
     "Trace",
     "certify",
     "datasets",

@@ -27,14 +27,18 @@ from xrisk import (
     GroupDROClassifier,
     GroupDRORegressor,
     MultiTaskGroupDROClassifier,
+    PNormPushClassifier,
     RobustLogisticRegression,
     Stop,
+    TopPushClassifier,
 )
 from xrisk.functions import CVaRRisk
 from xrisk.solvers import ALEXR
 
 X, Y, cells = table()
 TARGET = X @ np.array([1.0, -2.0, 0.5, 0.0]) + np.where(cells < 2, 2.0, 0.0) * X[:, 0] + np.sin(np.arange(len(X)))
+
+RARE = np.where(np.arange(len(Y)) % 3 == 0, Y, -1)  # fewer positives
 
 
 class Case(NamedTuple):
@@ -57,6 +61,8 @@ CASES = {
     "groups": Case(GroupDROClassifier("max", l2=0.01), beside=GROUPS),
     "regression": Case(GroupDRORegressor(CVaRRisk(0.4), l2=0.01), TARGET, GROUPS),
     "robust": Case(RobustLogisticRegression("dropout", l2=0.01)),
+    "push": Case(PNormPushClassifier(l2=0.01), RARE),
+    "top": Case(TopPushClassifier(l2=0.1), RARE),
     "tasks": Case(MultiTaskGroupDROClassifier(l2=0.01), beside={"tasks": cells // 4, **GROUPS}),
 }
 CHECKED = [
@@ -65,16 +71,24 @@ CHECKED = [
     GroupDROClassifier(divergence="max"),
     GroupDRORegressor("kl"),
     RobustLogisticRegression(),
+    PNormPushClassifier(),
+    TopPushClassifier(),
     MultiTaskGroupDROClassifier(),
 ]
 WEIGHED = ("groups", "regression", "tasks")
 
-every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-every_classifier = pytest.mark.parametrize(
-    "case",
-    [case for case in CASES.values() if is_classifier(case.estimator)],
-    ids=[name for name, case in CASES.items() if is_classifier(case.estimator)],
-)
+RANKINGS = ("push", "top")  # of large tables only if one class is rare: see test_ranking.py
+
+
+def every(chosen):
+    names = [name for name, case in CASES.items() if chosen(name, case.estimator)]
+    return pytest.mark.parametrize("case", [CASES[name] for name in names], ids=names)
+
+
+every_case = every(lambda name, estimator: True)
+every_classifier = every(lambda name, estimator: is_classifier(estimator))
+every_probability = every(lambda name, estimator: hasattr(estimator, "predict_proba"))
+every_average = every(lambda name, estimator: name not in RANKINGS)
 
 
 def scores(model, rows=X):
@@ -118,7 +132,7 @@ def test_prediction_needs_a_fit(case):
 
 @every_classifier
 def test_string_labels_are_predicted(case, fitted):
-    model = case._replace(y=np.where(Y > 0, "yes", "no")).fit()
+    model = case._replace(y=np.where(case.y > 0, "yes", "no")).fit()
     np.testing.assert_array_equal(model.classes_, ["no", "yes"])
     np.testing.assert_array_equal(model.predict(X) == "yes", fitted[id(case)].predict(X) == 1)
 
@@ -174,7 +188,7 @@ def test_a_memory_map_is_the_same_rows(case, fitted, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@every_case
+@every_average
 def test_a_memory_map_is_not_copied(case, tmp_path, dtype):
     n, d = 200_000_000 // (100 * np.dtype(dtype).itemsize), 100
     rng = np.random.default_rng(0)
@@ -194,7 +208,7 @@ def test_a_memory_map_is_not_copied(case, tmp_path, dtype):
     assert peak <= 0.2 * read.nbytes
 
 
-@every_classifier
+@every_probability
 def test_probabilities_add_up_and_go_with_the_scores(case, fitted):
     model = fitted[id(case)]
     chances = model.predict_proba(X)
@@ -203,7 +217,7 @@ def test_probabilities_add_up_and_go_with_the_scores(case, fitted):
     np.testing.assert_allclose(np.log(chances[:, 1] / chances[:, 0]), model.decision_function(X))
 
 
-@every_classifier
+@every_probability
 def test_probabilities_do_not_overflow(case, fitted):
     assert np.isfinite(fitted[id(case)].predict_proba(1e6 * X)).all()
     assert np.isfinite(fitted[id(case)].predict_log_proba(1e6 * X)).all()

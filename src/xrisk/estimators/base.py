@@ -241,6 +241,10 @@ class LinearRobust(CallbackSupport, BaseEstimator):
         return tags
 
 
+def _is_probabilistic(estimator: Any) -> bool:
+    return bool(estimator._has_probabilities())
+
+
 class LinearRobustClassifier(ClassifierMixin, LinearRobust):
     """Labels of any kind, coded ±1 for two classes and 0, …, K−1 for more."""
 
@@ -282,7 +286,7 @@ class LinearRobustClassifier(ClassifierMixin, LinearRobust):
             return True
         raise AttributeError(f"probabilities need the logistic loss, got {self.loss!r}")
 
-    @available_if(_has_probabilities)
+    @available_if(_is_probabilistic)
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes under the logistic model."""
         scores = self._scores(X)
@@ -292,7 +296,7 @@ class LinearRobustClassifier(ClassifierMixin, LinearRobust):
         parts = np.exp(scores - scores.max(axis=1, keepdims=True))
         return parts / parts.sum(axis=1, keepdims=True)
 
-    @available_if(_has_probabilities)
+    @available_if(_is_probabilistic)
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of the probabilities of the classes."""
         scores = self._scores(X)

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel, specialise
+from xrisk.compile import kernel, specialise, worthwhile
 from xrisk.functions import prox
 from xrisk.inner.oracle import (
     Oracles,
@@ -122,9 +122,9 @@ class ALEXR(NamedTuple):
     def init(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> ALEXRState:
         n, m = inner_count(problem.inner), inner_dim(problem.inner)
         z, y = np.zeros((n, m)), np.zeros((n, m))
-        for i in range(n):
-            mirror_start(self.mirror, problem.outer, z[i])
-            mirror_dual(self.mirror, problem.outer, z[i], y[i])
+        mirror_start(self.mirror, problem.outer, z[0])
+        mirror_dual(self.mirror, problem.outer, z[0], y[0])
+        z[1:], y[1:] = z[0], y[0]
         return ALEXRState(x.copy(), x.copy(), z, x.copy(), y, np.zeros(n, dtype=np.int64), np.arange(n), 0)
 
     def advance(self, problem: Problem, state: ALEXRState, n_steps: int, rng: np.random.Generator) -> ALEXRState:
@@ -134,15 +134,24 @@ class ALEXR(NamedTuple):
         return state.w_mean
 
     def dual(self, problem: Problem, state: ALEXRState) -> np.ndarray:
-        y_mean, y = state.y_mean.copy(), np.empty(state.y_mean.shape[1])
-        for i in range(y_mean.shape[0]):
-            mirror_dual(self.mirror, problem.outer, state.z[i], y)
-            y_mean[i] = y + average_kept(self.average, int(state.touched[i]), state.t) * (y_mean[i] - y)
+        y_mean = state.y_mean.copy()
+        worthwhile(averaged_duals, y_mean.size, problem.outer, self)(problem.outer, self, state, y_mean)
         return y_mean
 
     def oracles(self, problem: Problem, t: int) -> Oracles:
         samples = t * (self.blocks or 0) * self.batch * inner_dim(problem.inner)
         return Oracles(values=samples if self.theta == 0.0 else 2 * samples, gradients=samples)
+
+
+@kernel
+def averaged_duals(f, solver, state, y_mean):
+    """Bring the averages of blocks that stood still up to date."""
+    y = np.empty(y_mean.shape[1])
+    for i in range(y_mean.shape[0]):
+        mirror_dual(solver.mirror, f, state.z[i], y)
+        kept = average_kept(solver.average, state.touched[i], state.t)
+        for j in range(y.size):
+            y_mean[i, j] = y[j] + kept * (y_mean[i, j] - y[j])
 
 
 @kernel

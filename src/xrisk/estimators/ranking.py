@@ -1,0 +1,221 @@
+"""Linear scores for the top of a list."""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from xrisk.applications import p_norm_push, top_push
+from xrisk.estimators.base import FITTED, SOLVING, Training, TwoClassRobust
+from xrisk.persistence import savable
+from xrisk.problem import Problem
+
+SHARED = (
+    """    loss : {"logistic", "hinge", "squared_hinge", "smoothed_hinge", "exponential"} or loss spec
+        ℓ(t), of the margin t by which a pair stands in the right order.
+    l1, l2 : float
+        Strengths of the penalty l1‖w‖₁ + (l2/2)‖w‖².{strength} Without any the certificate may not close.
+"""
+    + SOLVING
+    + """
+    Attributes
+    ----------
+    coef_ : ndarray (1, features)
+        The score.
+    intercept_ : ndarray (1,)
+        Minus the threshold of ``predict``. A ranking has none: after the fit it is put where the mean of the error
+        rates of the two classes is least on the training rows, in the widest gap between scores if there are several.
+    classes_ : ndarray (2,)
+        The classes in sorted order; the second is the positive one, which belongs on top.
+"""
+    + FITTED
+)
+
+
+class RankingClassifier(TwoClassRobust):
+    """A score without intercept, and a threshold chosen after the fit; scores are no probabilities."""
+
+    def _has_intercept(self) -> bool:
+        return False
+
+    def _has_probabilities(self) -> bool:
+        raise AttributeError("a ranking has no probabilities, only scores: see decision_function")
+
+    def _model(self, w: np.ndarray, training: Training) -> dict[str, Any]:
+        model = super()._model(w, training)
+        scores = training.X @ model["coef_"].T
+        scores = scores.toarray() if scipy.sparse.issparse(scores) else scores
+        threshold = balanced_threshold(np.asarray(scores, dtype=np.float64)[:, 0], training.target)
+        return {**model, "intercept_": np.array([-threshold], dtype=training.X.dtype)}
+
+
+def balanced_threshold(scores: np.ndarray, target: np.ndarray) -> float:
+    """Where the mean of both classes' error rates is least: the middle of a gap between scores, the widest of the best.
+
+    Parameters
+    ----------
+    scores : ndarray (rows,)
+        What is cut.
+    target : ndarray (rows,)
+        −1 and 1; 1 is predicted above the threshold.
+
+    Returns
+    -------
+    float
+        The score itself if all are equal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xrisk.estimators.ranking import balanced_threshold
+    >>> balanced_threshold(np.array([0.0, 1.0, 2.0, 5.0]), np.array([-1, 1, -1, 1]))
+    3.5
+    """
+    order = np.argsort(scores)
+    low, positive = scores[order], target[order] > 0
+    gaps = np.diff(low)
+    # of a cut after each score: positives above it that are right, less negatives above it that are wrong
+    gain = np.cumsum(~positive) / (~positive).sum() - np.cumsum(positive) / positive.sum()
+    gain = np.where(gaps > 0.0, gain[:-1], -np.inf)
+    if not (gaps > 0.0).any():
+        return float(low[0])
+    best = np.flatnonzero(gain >= gain.max() - 1e-12)
+    cut = best[np.argmax(gaps[best])]
+    return float(low[cut] + 0.5 * gaps[cut])
+
+
+@savable
+class PNormPushClassifier(RankingClassifier):
+    __doc__ = (
+        """Linear ranking with few negatives at its top: min over w of mean_i gᵢ(w)^p + r(w), gᵢ = meanⱼ ℓ(sⱼ − sᵢ).
+
+    i runs over the negatives, j over the positives: a negative above many positives has a large gᵢ, and the power
+    makes it count more than its share [1]_.
+
+    Parameters
+    ----------
+    p : float
+        At least 1: 1 is the area under the ROC curve, a large one looks at the highest negatives alone.
+    outer : {"negatives", "positives"}
+        "positives" exchanges the roles: gᵢ is then the mean loss of a positive against the negatives, and the lowest
+        positives are pulled up.
+"""
+        + SHARED.replace("{strength}", "")
+        + """
+    References
+    ----------
+    .. [1] Rudin, The p-norm push: a simple convex ranking algorithm that concentrates at the top of the list,
+       JMLR 2009.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xrisk
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 3))
+    >>> y = np.where(X[:, 0] + rng.standard_normal(200) > 1.5, "rare", "common")
+    >>> clf = xrisk.PNormPushClassifier(p=4).fit(X, y == "rare")
+    >>> clf.certificate_.relative <= 1e-3
+    True
+    """
+    )
+
+    def __init__(
+        self,
+        p: float = 4.0,
+        *,
+        outer: str = "negatives",
+        loss: Any = "exponential",
+        l1: float = 0.0,
+        l2: float = 1e-3,
+        solver: Any = "auto",
+        tol: float = 1e-3,
+        max_iter: int = 1_000_000,
+        max_seconds: float | None = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.p = p
+        self.outer = outer
+        self.loss = loss
+        self.l1 = l1
+        self.l2 = l2
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _problem(self, training: Training) -> Problem:
+        return p_norm_push(
+            training.X, training.target, p=self.p, outer=self.outer, loss=self._loss(), l1=self.l1, l2=self.l2
+        )
+
+
+@savable
+class TopPushClassifier(RankingClassifier):
+    __doc__ = (
+        """Linear ranking with the positives among its first k: min over w of mean_i log(1 + exp(rankᵢ(w) − k)) + r(w).
+
+    i runs over the positives; rankᵢ = Σⱼ ℓ(sᵢ − sⱼ), over all rows, stands for the place of i in the list. Precision
+    and recall at k have this one surrogate [1]_, section 2.3. As ℓ is convex, ranks are overestimated: where they are
+    far beyond k the objective is the area under the ROC curve, and `PNormPushClassifier` has the better top.
+
+    Parameters
+    ----------
+    k : int
+        Length of the top of the list, at most the number of training rows.
+"""
+        + SHARED.replace("{strength}", " A rank is a number of rows: so is the right size of l2.")
+        + """
+    References
+    ----------
+    .. [1] Wang and Yang, ALEXR: an optimal single-loop algorithm for convex finite-sum coupled compositional
+       stochastic optimization.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xrisk
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 3))
+    >>> y = X[:, 0] + rng.standard_normal(200) > 1.5
+    >>> clf = xrisk.TopPushClassifier(k=10).fit(X, y)
+    >>> first = np.argsort(-clf.decision_function(X))[:10]
+    >>> bool(y[first].mean() > y.mean())
+    True
+    """
+    )
+
+    def __init__(
+        self,
+        k: int = 10,
+        *,
+        loss: Any = "logistic",
+        l1: float = 0.0,
+        l2: float = 1.0,
+        solver: Any = "auto",
+        tol: float = 1e-3,
+        max_iter: int = 1_000_000,
+        max_seconds: float | None = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.k = k
+        self.loss = loss
+        self.l1 = l1
+        self.l2 = l2
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _problem(self, training: Training) -> Problem:
+        return top_push(training.X, training.target, k=self.k, loss=self._loss(), l1=self.l1, l2=self.l2)

@@ -1,0 +1,133 @@
+"""Rankings: what is pushed, where predictions are cut, and that memory does not grow with pairs."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from sklearn.metrics import balanced_accuracy_score
+from sklearn.model_selection import GridSearchCV
+
+from tests.conftest import table
+from xrisk import PNormPushClassifier, TopPushClassifier
+from xrisk.applications import p_norm_push, top_push
+from xrisk.estimators.ranking import balanced_threshold
+from xrisk.functions import ExponentialLoss
+from xrisk.problem import inner_values
+from xrisk.solvers import exact
+
+X, Y, _ = table()
+Y = np.where(np.arange(len(Y)) % 3 == 0, Y, -1)  # fewer positives
+BOTH = [PNormPushClassifier(l2=0.01), TopPushClassifier(l2=0.1)]
+both = pytest.mark.parametrize("model", BOTH, ids=["push", "top"])
+
+
+def test_the_push_is_the_optimum_of_its_problem():
+    problem = p_norm_push(X, Y, p=3, outer="positives", loss="logistic", l1=0.01, l2=0.02)
+    model = PNormPushClassifier(3, outer="positives", loss="logistic", l1=0.01, l2=0.02, tol=1e-9).fit(X, Y)
+    np.testing.assert_allclose(model.coef_[0], exact(problem).w, atol=1e-5)
+    assert model.objective_ == pytest.approx(problem.value(model.coef_[0]))
+
+
+def test_the_top_is_the_optimum_of_its_problem():
+    problem = top_push(X, Y, k=7, loss="squared_hinge", l2=0.1)
+    model = TopPushClassifier(7, loss="squared_hinge", l2=0.1, tol=1e-9).fit(X, Y)
+    np.testing.assert_allclose(model.coef_[0], exact(problem).w, atol=1e-5)
+    assert model.objective_ == pytest.approx(problem.value(model.coef_[0]))
+
+
+def test_a_higher_power_pushes_the_highest_negative_further_down():
+    highest = []
+    for p in (1, 4, 16):
+        model = PNormPushClassifier(p, l2=1e-4, tol=1e-6).fit(X, Y)
+        highest.append(inner_values(p_norm_push(X, Y), model.coef_[0]).max())
+    assert highest[2] < highest[1] < highest[0]
+
+
+def test_specs_do_what_their_names_do():
+    named, given = (
+        PNormPushClassifier(loss="exponential").fit(X, Y),
+        PNormPushClassifier(loss=ExponentialLoss()).fit(X, Y),
+    )
+    np.testing.assert_array_equal(named.coef_, given.coef_)
+
+
+@both
+def test_predictions_are_cut_where_both_error_rates_are_least(model):
+    model.fit(X, Y)
+    scores = model.decision_function(X)
+    best = max(balanced_accuracy_score(Y, np.where(scores > cut, 1, -1)) for cut in scores)
+    assert balanced_accuracy_score(Y, model.predict(X)) == pytest.approx(best)
+
+
+@pytest.mark.parametrize(
+    ("scores", "target", "cut"),
+    [
+        ([0.0, 1.0, 2.0, 5.0], [-1, -1, 1, 1], 1.5),
+        ([0.0, 1.0, 2.0, 5.0], [-1, 1, -1, 1], 3.5),  # as good as 0.5, in a wider gap
+        ([3.0, 3.0, 3.0], [-1, 1, -1], 3.0),
+        ([2.0, 1.0, 1.0], [1, 1, -1], 1.5),
+    ],
+)
+def test_thresholds_stand_in_gaps(scores, target, cut):
+    assert balanced_threshold(np.array(scores), np.array(target)) == cut
+
+
+@both
+def test_a_ranking_has_no_probabilities(model):
+    assert not hasattr(model, "predict_proba")
+    assert not hasattr(model, "predict_log_proba")
+
+
+@both
+def test_the_second_class_belongs_on_top(model):
+    plain = model.fit(X, Y).decision_function(X)
+    swapped = model.fit(X, np.where(Y > 0, "a", "b")).decision_function(X)
+    assert np.corrcoef(plain, swapped)[0, 1] < 0
+
+
+@both
+def test_three_classes_are_refused(model):
+    with pytest.raises(ValueError, match=r"y must hold two classes, got 3. Only binary classification is supported"):
+        model.fit(X, np.arange(len(Y)) % 3)
+
+
+@both
+def test_a_search_judges_the_order(model):
+    search = GridSearchCV(model, {"l2": [0.01, 1.0]}, scoring="average_precision", cv=2, error_score="raise")
+    assert search.fit(X, Y).best_score_ > (Y > 0).mean()
+
+
+@pytest.mark.parametrize(
+    ("model", "sentence"),
+    [
+        (PNormPushClassifier(0.5), r"p must be finite and at least 1, got 0\.5"),
+        (PNormPushClassifier(outer="rows"), "outer must be one of negatives, positives or a spec, got 'rows'"),
+        (PNormPushClassifier(loss="squared"), "loss must be one of logistic, .* got 'squared'"),
+        (TopPushClassifier(0), "k must be a whole number from 1 to the number of rows, 240, got 0"),
+        (TopPushClassifier(241), "k must be a whole number from 1 to the number of rows, 240, got 241"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_sentence(model, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        model.fit(X, Y)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@both
+def test_a_memory_map_is_not_copied(model, tmp_path, dtype):
+    n, d = 200_000_000 // (100 * np.dtype(dtype).itemsize), 100
+    rng = np.random.default_rng(0)
+    data = np.memmap(tmp_path / "X", dtype=dtype, mode="w+", shape=(n, d))
+    for rows in np.array_split(np.arange(n), 20):
+        data[rows] = rng.standard_normal((rows.size, d))
+    y = np.where(data[:, 0] + rng.standard_normal(n) > 6.0, 1, -1)
+    read = np.memmap(tmp_path / "X", dtype=dtype, mode="r", shape=(n, d))
+    model.fit(X.astype(dtype), Y)  # compiles
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    model.fit(read, y)
+    peak = tracemalloc.get_traced_memory()[1] - before
+    tracemalloc.stop()
+    assert model.certificate_.relative <= 1e-3
+    assert peak <= 0.2 * read.nbytes
