@@ -325,7 +325,7 @@ def test_what_does_not_fit_the_problem_is_refused(known, sentence):
 
 def test_other_inner_functions_have_no_certificate():
     problem = Problem(NoisyCoordinates(4, 0.1), fn.HardSmooth(), RIDGE)
-    with pytest.raises(TypeError, match="needs group means of a linear model, got NoisyCoordinates"):
+    with pytest.raises(TypeError, match="group means of a linear model or means over pairs, got NoisyCoordinates"):
         certify(problem, Known(np.zeros(4)))
 
 
