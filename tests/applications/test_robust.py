@@ -9,7 +9,7 @@ import xrisk
 from tests.conftest import table
 from tests.random_problems import Known
 from xrisk import Budget, Problem, certify, minimize
-from xrisk.applications import robust_logistic
+from xrisk.applications import averaged_logistic, robust_logistic
 from xrisk.functions import L2, Softplus
 from xrisk.inner import Dropout, Gaussian, Perturbed, Sampler, as_rows
 from xrisk.inner.rows import frozen
@@ -47,6 +47,16 @@ def test_perturbations_of_mean_zero_leave_the_exact_objective_that_of_logistic_r
 def test_copies_of_a_function_have_the_value_of_their_means(form):
     problem = robust_logistic(form(X), Y, perturbation=masked, copies=7, rng=3)
     assert problem.value(W) == pytest.approx(np.logaddexp(0.0, -Y * (mean_rows(7, 3) @ W)).mean(), rel=1e-13)
+
+
+@pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("perturbation", ["gaussian", masked])
+def test_the_expectation_taken_first_is_the_same_objective(form, perturbation):
+    options = {"perturbation": perturbation, "copies": 7, "rng": 3, "l1": 0.1, "l2": 0.2, "fit_intercept": True}
+    sampled, averaged = robust_logistic(form(X), Y, **options), averaged_logistic(form(X), Y, **options)
+    for w in (np.zeros(5), np.append(W, 0.3), 10.0 * np.append(W, -0.1)):
+        assert averaged.value(w) == pytest.approx(sampled.value(w), rel=1e-13)
+    assert exact(averaged).value == pytest.approx(exact(sampled).value, rel=1e-8)
 
 
 def test_a_function_of_another_mean_has_another_optimum():
@@ -131,6 +141,8 @@ def test_rows_are_not_copied():
         ({"l2": -1.0}, ValueError, "l2 must be finite and not negative"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_sentence(options, error, sentence):
+@pytest.mark.parametrize("state", [robust_logistic, averaged_logistic])
+def test_what_is_wrong_is_said_in_one_sentence(state, options, error, sentence):
+    given = {"X": X, "y": Y, **options}
     with pytest.raises(error, match=sentence):
-        robust_logistic(options.pop("X", X), options.pop("y", Y), **options)
+        state(given.pop("X"), given.pop("y"), **given)

@@ -187,8 +187,11 @@ def test_a_memory_map_is_the_same_rows(case, fitted, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@every_average
+@pytest.mark.parametrize(
+    ("case", "dtype"),
+    [(CASES["groups"], np.float32), (CASES["groups"], np.float64), (CASES["robust"], np.float64)],
+    ids=["groups-float32", "groups-float64", "robust-float64"],
+)
 def test_a_memory_map_is_not_copied(case, tmp_path, dtype):
     n, d = 200_000_000 // (100 * np.dtype(dtype).itemsize), 100
     rng = np.random.default_rng(0)

@@ -185,6 +185,16 @@ def test_rows_agree_with_a_dense_matrix(rows):
     assert row_norm(rows, 7) == pytest.approx(np.linalg.norm(X[7]))
 
 
+@pytest.mark.parametrize("size", [1e200, 1e-200, 0.0])
+@pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_array])
+def test_norms_of_rows_neither_overflow_nor_vanish(size, form):
+    assert row_norm(as_rows(form(size * np.array([[3.0, 4.0]]))), 0) == pytest.approx(5.0 * size, rel=1e-14)
+
+
+def test_norms_of_single_precision_rows_do_not_overflow():
+    assert row_norm(as_rows(np.array([[3e30, 4e30]], dtype=np.float32)), 0) == pytest.approx(5e30, rel=1e-6)
+
+
 def test_the_softmax_model_is_the_multinomial_loss():
     X, _, groups = table()
     y = np.arange(240) % 3

@@ -5,12 +5,13 @@ from xrisk.applications.groups import group_dro, group_index
 from xrisk.applications.hard import HardInstance, hard_nonsmooth, hard_smooth
 from xrisk.applications.policy import bellman
 from xrisk.applications.ranking import p_norm_push, partial_auc, top_push
-from xrisk.applications.robust import robust_logistic
+from xrisk.applications.robust import averaged_logistic, robust_logistic
 from xrisk.applications.tasks import multi_task
 
 __all__ = [
     "LOSSES",
     "HardInstance",
+    "averaged_logistic",
     "bellman",
     "group_dro",
     "group_index",

@@ -71,7 +71,7 @@ def certify(problem: Problem, result: Any) -> Certificate:
     Parameters
     ----------
     problem : Problem
-        Group means of a linear or softmax model, or means over pairs of rows.
+        Group means of a linear or softmax model, what is such means (`group_form`), or means over pairs of rows.
     result : Result, Optimum, or anything with ``w`` and, if known, ``dual`` (n, m) and ``slopes``
         The point and the dual weights; these need not be feasible, they are moved to where they are.
 
@@ -82,8 +82,8 @@ def certify(problem: Problem, result: Any) -> Certificate:
         solution is small where r* is finite everywhere (l2, elastic net, ball, box), for l1, and with one intercept.
         Where r* is infinite on the way to 0 (no penalty, the non-negative numbers, more than one free coordinate)
         slopes 0 may be all that is left, and the bound that of losses that are not negative. Affine losses have but
-        one slope: where r* is infinite there, ``dual = -inf``. Where either side is infinite, so are ``gap`` and
-        ``relative``.
+        one slope: under a risk or a maximum, where r* is infinite there, ``dual = -inf``. Where either side is
+        infinite, so are ``gap`` and ``relative``.
 
     Examples
     --------
@@ -211,8 +211,12 @@ def _dual(problem: Problem, weights: Weights, v: Any) -> float:
     shrink = _smaller_weights if by_weights else _smaller_slopes
     if isinstance(r, Unpenalised):
         r, free = r.penalty, r.free
-        balance = balancing_weights if by_weights else balancing_slopes
-        weights, v = shrink(problem, weights, v, balance(g, weights.q, v, free))
+        if by_weights:
+            share, loose = balancing_weights(g, weights.q, v, free)
+            weights = weights._replace(loose=loose)
+        else:
+            share = balancing_slopes(g, weights.q, v, free)
+        weights, v = shrink(problem, weights, v, share)
     sums = dual_sums(g, weights, v, free)
     if not np.isfinite(sums.pull.sum() + sums.off):
         return -np.inf
@@ -223,9 +227,8 @@ def _dual(problem: Problem, weights: Weights, v: Any) -> float:
     q, n = weights.q, weights.q.shape[0]
     inner = float((q * sums.mean).sum())
     penalty = specialise(conjugate_above, r)(r, -sums.pull, sums.off)
-    slack = 16 * EPS * (n + 16) * weights.size + sum_rounding(g) * (
-        weights.scaled + float((np.abs(q) * sums.size).sum())
-    )
+    slack = (16 * EPS * (n + 16) + weights.loose) * weights.size
+    slack += (sum_rounding(g) + weights.loose) * float((np.abs(q) * sums.size).sum())
     slack += weights.defect * float(sums.size.max()) + 4 * EPS * abs(penalty) + TINY
     bound = -weights.conjugate - inner - penalty - slack
     return float(bound) if np.isfinite(bound) else -np.inf
@@ -257,5 +260,5 @@ def _smaller_weights(problem: Problem, weights: Weights, v: Any, share: np.ndarr
     smaller, nothing = _of_blocks(f, y), _of_blocks(f, zero)
     if zero.any() or not np.allclose(y, wanted, rtol=4 * EPS, atol=0.0):  # the domain of f* does not allow it
         return smaller._replace(conjugate=np.inf), v
-    # f* is convex: weights that balance without rounding cost no more than the way to none at all
-    return smaller._replace(scaled=smaller.size + abs(nothing.conjugate) + nothing.size), v
+    # f* is convex: to make weights smaller by a part of them costs no more than that part of the way to none at all
+    return smaller._replace(size=smaller.size + abs(nothing.conjugate) + nothing.size, loose=weights.loose), v

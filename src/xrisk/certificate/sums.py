@@ -21,6 +21,7 @@ from xrisk.functions import loss_is_affine, loss_kink
 from xrisk.functions.special import norm
 from xrisk.generic import generic
 from xrisk.inner.groups import Groups
+from xrisk.inner.models import model_is_affine
 from xrisk.inner.oracle import inner_count, inner_size
 
 # widths tried for the duals of losses with a kink, relative to the mean distance of scores from it
@@ -34,7 +35,7 @@ class Weights(NamedTuple):
     conjugate: float
     size: float  # of the terms of the conjugate
     defect: float  # a point that is exactly in the set is this near, in the sum of absolute values
-    scaled: float = 0.0  # of weights made smaller, by which the conjugate changes when they are made nothing
+    loose: float = 0.0  # of weights made smaller to balance a coordinate: those that do exactly are so near, relatively
 
 
 class Sums(NamedTuple):
@@ -78,7 +79,10 @@ def balancing_slopes(g, q, v, free):
 
 @generic
 def balancing_weights(g, q, v, free):
-    """The share of each weight at which the last ``free`` coordinates have no pull."""
+    """The share of each weight at which the last ``free`` coordinates have no pull.
+
+    And how near, relatively, are weights that balance them without rounding.
+    """
 
 
 @values_with_error.of(Groups)
@@ -103,7 +107,7 @@ def _(g, w, known):
         candidates.append(v)
     for v in candidates:
         specialise(feasible_slopes, g)(g, v)
-    return candidates
+    return candidates[:1] if model_is_affine(g.model) else candidates  # an affine loss has one slope
 
 
 def _widths(g: Groups, w: np.ndarray) -> tuple[float, ...]:
@@ -125,7 +129,8 @@ def _(g, weights, v, free):
     specialise(conjugate_means, g)(g, v, mean, size, spread)
     pull = np.zeros(inner_size(g))
     specialise(combine, g)(g, weights.q, v, pull)
-    off = sum_rounding(g) * float((np.abs(weights.q) * spread).sum()) + weights.defect * float(spread.max())
+    off = (sum_rounding(g) + weights.loose) * float((np.abs(weights.q) * spread).sum())
+    off += weights.defect * float(spread.max())
     return Sums(mean, size, pull[: pull.size - free], off + TINY if off > 0.0 else 0.0)
 
 
@@ -136,22 +141,32 @@ def _(g, v, share):
 
 @balancing_slopes.of(Groups)
 def _(g, q, v, free):
-    return _balance(g, q, v, free, np.arange(v.shape[0]))
+    return _balance(_free_pull(g, q, v), free) if free > 0 else np.ones(1)
 
 
 @balancing_weights.of(Groups)
 def _(g, q, v, free):
-    return _balance(g, q, v, free, g.offsets[:-1])
+    if free == 0:
+        return np.ones(1), 0.0
+    parts = _free_pull(g, q, v)
+    sums, size = np.add.reduceat(parts, g.offsets[:-1]), float(np.abs(parts).sum())
+    left = float(np.abs(sums).sum())
+    cancelled = size / left if left > 0.0 else np.inf if size > 0.0 else 1.0
+    return _balance(sums, free), EPS * (float(np.diff(g.offsets).max()) + 512) * cancelled
 
 
-def _balance(g: Groups, q: np.ndarray, v: np.ndarray, free: int, starts: np.ndarray) -> np.ndarray:
-    """By how much to shrink each stretch of positions so that a free coordinate, the last one, has no pull."""
-    if free != 1:
-        return np.full(starts.size, 1.0 if free == 0 else 0.0)
+def _free_pull(g: Groups, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """What every position adds to the pull of a free coordinate, the last one."""
     last, parts = np.zeros(inner_size(g)), np.empty(v.shape[0])
     last[-1] = 1.0
     specialise(pulls, g)(g, q, v, last, parts)
-    parts = np.add.reduceat(parts, starts)
+    return parts
+
+
+def _balance(parts: np.ndarray, free: int) -> np.ndarray:
+    """By how much to shrink the parts on the heavier side so that their sum is zero; for several sums, to nothing."""
+    if free > 1:
+        return np.zeros(parts.size)
     above, below = float(parts[parts > 0].sum()), float(-parts[parts < 0].sum())
     up, down = (below / above, 1.0) if above > below else (1.0, above / below if below > 0.0 else 1.0)
     return np.where(parts > 0, up, np.where(parts < 0, down, 1.0))

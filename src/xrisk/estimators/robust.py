@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from xrisk.applications import robust_logistic
+from xrisk.applications import averaged_logistic, robust_logistic
 from xrisk.applications.arguments import as_number
 from xrisk.estimators.base import FITTED, SOLVING, Training, TwoClassRobust
 from xrisk.functions.parameters import require
@@ -35,8 +35,8 @@ class RobustLogisticRegression(TwoClassRobust):
     scale : float
         Standard deviation of "gaussian", rate of "dropout".
     copies : int
-        Of a function, perturbed copies of each row that are drawn, once; their mean stands for the expectation. They
-        take ``copies`` times the memory of the data.
+        Of a function, perturbed copies of each row that are drawn, once; their mean stands for the expectation. For a
+        solver that samples they are kept, which takes ``copies`` times the memory of the data; "auto" keeps the means.
     l1, l2 : float
         Strengths of the penalty l1‖w‖₁ + (l2/2)‖w‖². Without any the certificate may not close.
     fit_intercept : bool
@@ -105,7 +105,9 @@ class RobustLogisticRegression(TwoClassRobust):
         self.verbose = verbose
 
     def _problem(self, training: Training) -> Problem:
-        return robust_logistic(
+        # "auto" looks at all rows, and has the expectation taken first; a solver of one's own samples
+        state = averaged_logistic if isinstance(self.solver, str) else robust_logistic
+        return state(
             training.X,
             training.target,
             perturbation=self._noise(),

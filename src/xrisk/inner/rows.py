@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba.extending import register_jitable
 
 from xrisk.compile import dot_loop
 from xrisk.generic import generic
@@ -98,6 +99,24 @@ def dense_dot(x, w):
     total = 0.0
     for j in range(x.size):
         total += x[j] * w[j]
+    return total
+
+
+@dot_loop
+def dense_square(x):
+    total = 0.0
+    for j in range(x.size):
+        value = float(x[j])  # the square of a float32 may overflow
+        total += value * value
+    return total
+
+
+@register_jitable
+def careful_norm(x):
+    """‖x‖ where the sum of squares overflows or loses its digits."""
+    total = 0.0
+    for value in x:
+        total = np.hypot(total, float(value))
     return total
 
 
@@ -205,10 +224,9 @@ def _(rows, chosen, scales, grad):
 
 @row_norm.of(Dense)
 def _(rows, k):
-    total = 0.0
-    for value in rows.X[k]:
-        total = np.hypot(total, float(value))  # a sum of squares would overflow at 1e154
-    return total
+    x = rows.X[k]
+    total = dense_square(x)
+    return np.sqrt(total) if 1e-280 < total < 1e300 else careful_norm(x)
 
 
 @row_count.of(CSR)
@@ -247,10 +265,9 @@ def _(rows, k, scale, grad):
 
 @row_norm.of(CSR)
 def _(rows, k):
-    total = 0.0
-    for p in range(rows.indptr[k], rows.indptr[k + 1]):
-        total = np.hypot(total, float(rows.data[p]))
-    return total
+    x = rows.data[rows.indptr[k] : rows.indptr[k + 1]]
+    total = dense_square(x)
+    return np.sqrt(total) if 1e-280 < total < 1e300 else careful_norm(x)
 
 
 @row_count.of(WithIntercept)
