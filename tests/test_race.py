@@ -56,6 +56,7 @@ def test_a_run_that_diverges_counts_as_infinitely_far(found):
     assert {heat.stop for heat in last.heats} == {"diverged"}
     assert np.isinf(found.gaps(last)).all()
     assert "diverged" in rows(found)[-1]
+    assert math.isnan(slope(found, last))
 
 
 def test_a_heat_is_the_run_of_its_seed(found):

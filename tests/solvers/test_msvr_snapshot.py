@@ -51,6 +51,26 @@ def test_an_epoch_that_is_no_number_of_iterations_is_refused(epoch, words):
         SnapshotMSVR(epoch=epoch).prepare(chi2_logistic())
 
 
+def pushed():
+    X, y, _ = table(n=60)
+    return xrisk.applications.p_norm_push(X, y, p=2.0, loss="logistic", l2=0.1)
+
+
+def bellman():
+    rng = np.random.default_rng(0)
+    P = rng.random((12, 12))
+    P /= P.sum(axis=1, keepdims=True)
+    return xrisk.applications.bellman(P, rng.random(12), rng.random((12, 3)), discount=0.9, l2=0.1)
+
+
+@pytest.mark.parametrize(("problem", "step", "samples"), [(pushed(), 0.1, None), (bellman(), 0.05, 144)])
+def test_pairs_and_transitions_have_full_passes(problem, step, samples):
+    count = xrisk.inner.inner_samples(problem.inner)
+    assert count == (samples or problem.inner.outer.size * problem.inner.inner.size)
+    result = xrisk.minimize(problem, SnapshotMSVR(step), budget=xrisk.Budget(iterations=4000), rng=0)
+    assert result.value - xrisk.solvers.exact(problem).value < 1e-5
+
+
 def test_inner_functions_that_are_no_finite_sums_are_refused():
     problem = xrisk.applications.hard_smooth(4, eps=0.005).problem
     with pytest.raises(ValueError, match="SnapshotMSVR needs inner functions that are finite sums"):

@@ -28,6 +28,7 @@ from xrisk.inner.oracle import (
     inner_dim,
     inner_is_affine,
     inner_lipschitz,
+    inner_samples,
     inner_size,
     inner_smoothness,
     new_batch,
@@ -86,6 +87,11 @@ class Pairs(NamedTuple):
 @inner_count.of(Pairs)
 def _(g):
     return g.outer.size
+
+
+@inner_samples.of(Pairs)
+def _(g):
+    return g.outer.size * g.inner.size
 
 
 @inner_dim.of(Pairs)

@@ -10,7 +10,7 @@ from xrisk.generic import generic
 from xrisk.inner.affine import affine_batches
 from xrisk.inner.groups import Groups, group_form
 from xrisk.inner.models import LinearModel
-from xrisk.inner.oracle import draw, inner_count, inner_size, uniform_index
+from xrisk.inner.oracle import draw, inner_count, inner_samples, inner_size, uniform_index
 from xrisk.inner.rows import Dense, frozen
 
 
@@ -90,6 +90,11 @@ def _(law, low, high, rng):
 @inner_count.of(Transitions)
 def _(g):
     return g.features.shape[0]
+
+
+@inner_samples.of(Transitions)
+def _(g):
+    return g.successors.size
 
 
 @inner_size.of(Transitions)

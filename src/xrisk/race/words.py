@@ -34,8 +34,10 @@ def _row(race: Race, entry: Entry) -> tuple[str, ...]:
 def slope(race: Race, entry: Entry) -> float:
     """The exponent p of gap ∝ callsᵖ over the last factor of ten in oracle calls, the median over the seeds.
 
-    NaN where the optimum is reached or the run has too few points for it.
+    NaN where a run diverged, has too few points for it, or reached the optimum.
     """
+    if not np.isfinite(race.gaps(entry)).all():
+        return math.nan
     return float(np.median([_slope(race, heat) for heat in entry.heats]))
 
 
