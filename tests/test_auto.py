@@ -200,6 +200,18 @@ def test_losses_without_a_bound_on_their_curvature_are_raced(only_sampling):
     assert solution.value < problem.value(np.zeros(6))
 
 
+def test_sampling_for_a_share_that_is_no_whole_number_of_iterations_goes_on_to_newton(monkeypatch):
+    monkeypatch.setattr(auto, "NEWTON_AT_ONCE", 0.0)
+    problem = xrisk.group_dro(X, Y, cells, l2=1e-2)
+    work = 12_000.7 / auto.SHARE * auto.stochastic_work(problem)
+    monkeypatch.setattr(auto, "newton_work", lambda problem: work)
+    found = auto.auto(problem, tol=1e-8, max_seconds=60.0, rng=0)
+    assert found.stop is Stop.REACHED
+    sampled = [point.iterations for point in found.trace if point.phase == "stage"]
+    assert sampled[-1] == 12_000
+    assert len(set(sampled)) == len(sampled)
+
+
 def test_sampling_before_newton_ends_certified(monkeypatch):
     monkeypatch.setattr(auto, "NEWTON_AT_ONCE", 0.0)
     solution = auto.auto(stated(X, Y), tol=1e-6, rng=0)

@@ -229,14 +229,14 @@ class _Search:
 
     def sample(self, rng: np.random.Generator, most: float) -> None:
         """Race, then stages of the winner, for at most so many iterations."""
-        end = min(float(self.limits.max_iter), max(most, 4.0 * LAP * len(STEPS) * len(DUAL_STEPS)))
+        end = int(min(self.limits.max_iter, max(most, 4 * LAP * len(STEPS) * len(DUAL_STEPS))))
         work, _ = ALEXR().prepare(self.problem)
         if self.certificate is None:
             self.learn(_Point(self.w, None), "start")
         winner = self.race(work, rng)
         length = 4 * LAP * 2
         while self.reason() is None and self.iterations < end:
-            winner = self.stage(work, winner, min(length, int(end) - self.iterations), rng)
+            winner = self.stage(work, winner, min(length, end - self.iterations), rng)
             length *= 2
 
     def race(self, work: Problem, rng: np.random.Generator) -> _Runner:
