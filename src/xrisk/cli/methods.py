@@ -159,7 +159,7 @@ def _stated(problem: str, options: dict[str, Any]) -> tuple[Problem, str]:
         y = np.where(codes == 1, 1, -1) if classes.size == 2 else codes
         loss = loss if classes.size == 2 else "multinomial"
     passed = {name: options[name] for name in ("divergence", "alpha", "lam", "l2")}
-    stated = group_dro(X, y, groups, loss=loss, **passed)
+    stated = group_dro(X, y, groups, loss=loss, fit_intercept=True, **passed)  # as `xrisk fit` does
     return stated, f"{os.path.basename(problem)}: {options['divergence']} over {np.unique(groups).size} groups"
 
 

@@ -339,15 +339,15 @@ def _search(task: Task, here: Point, dw: np.ndarray) -> Point:
     """A step along dw that takes most of the slope away; slopes keep digits that differences of values lose."""
     dz = scores_of(task.inner, dw)
     top = 0.995 * longest_step(task.walls, here.w, dw)
-    low, high, t, best = (0.0, here), None, min(1.0, top), here
+    low, high, t, best = (0.0, here.along), None, min(1.0, top), here  # ends by their slopes: points are large
     for _ in range(40):
         trial = _along(task, here.w + t * dw, here.z + t * dz, here.theta, dw, dz, best)
         if abs(trial.along) <= 0.5 * abs(here.along) or (trial.along < 0.0 and t >= top):
             return trial
         if trial.along < 0.0:
-            low, best = (t, trial), trial
+            low, best = (t, trial.along), trial
         else:
-            high = (t, trial)
+            high = (t, trial.along)
         t = _next_step(low, high, top)
     return best
 
@@ -355,8 +355,8 @@ def _search(task: Task, here: Point, dw: np.ndarray) -> Point:
 def _next_step(low: Any, high: Any, top: float) -> float:
     if high is None:
         return min(4.0 * low[0], top) if low[0] > 0.0 else top
-    rise = high[1].along - low[1].along
-    share = -low[1].along / rise if np.isfinite(rise) else 0.1
+    rise = high[1] - low[1]
+    share = -low[1] / rise if np.isfinite(rise) else 0.1
     return low[0] + min(max(share, 0.1), 0.9) * (high[0] - low[0])
 
 
