@@ -9,6 +9,7 @@ from xrisk.functions import (
     NoPenalty,
     WithThreshold,
     block_is_monotone,
+    block_slope,
     block_value,
     outer_value,
     penalty_value,
@@ -90,10 +91,23 @@ def mean_block_value(outer: Any, u: np.ndarray) -> float:
     return float(values.mean())
 
 
+def block_slopes(outer: Any, u: np.ndarray) -> np.ndarray:
+    """y of shape (n, m), each yᵢ a subgradient of f at uᵢ, of inner values u (n, m)."""
+    y = np.empty_like(u)
+    worthwhile(write_block_slopes, u.size, outer)(outer, u, y)
+    return y
+
+
 @kernel
 def block_values(outer, u, out):
     for i in range(u.shape[0]):
         out[i] = block_value(outer, u[i])
+
+
+@kernel
+def write_block_slopes(outer, u, y):
+    for i in range(u.shape[0]):
+        block_slope(outer, u[i], y[i])
 
 
 def is_risk(outer: Any) -> bool:

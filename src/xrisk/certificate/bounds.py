@@ -9,7 +9,6 @@ from xrisk.certificate.rounding import (
     EPS,
     TINY,
     block_sizes,
-    block_slopes,
     conjugate_above,
     project_blocks,
     risk_terms,
@@ -40,7 +39,7 @@ from xrisk.functions import (
 )
 from xrisk.inner.groups import group_form
 from xrisk.inner.oracle import inner_is_affine, inner_size
-from xrisk.problem import Problem, is_risk
+from xrisk.problem import Problem, block_slopes, is_risk
 
 LEAST = TINY / EPS  # numbers below it have fewer digits
 
@@ -165,15 +164,13 @@ def _weights(problem: Problem, u: np.ndarray, known: Any) -> list[Weights]:
 
 
 def _worst(f: Any, u: np.ndarray) -> np.ndarray:
-    y = np.full_like(u, np.nan)
     if not np.isfinite(u).all():
-        return y
+        return np.full_like(u, np.nan)
     if is_risk(f):
         q = np.empty(u.shape[0])
         risk_weights(f, np.ascontiguousarray(u[:, 0]), q)
         return u.shape[0] * q[:, None]
-    worthwhile(block_slopes, u.size, f)(f, u, y)
-    return y
+    return block_slopes(f, u)
 
 
 def _central(f: Any, shape: tuple[int, ...]) -> np.ndarray:

@@ -22,7 +22,6 @@ from xrisk.functions import (
     TopSum,
     block_conjugate,
     block_project,
-    block_slope,
     block_value,
     outer_conjugate,
     outer_domain,
@@ -184,12 +183,6 @@ def block_sizes(f, u, values, sizes):
     for i in range(u.shape[0]):
         values[i] = block_value(f, u[i])
         sizes[i] = block_terms(f, u[i])
-
-
-@kernel
-def block_slopes(f, u, y):
-    for i in range(u.shape[0]):
-        block_slope(f, u[i], y[i])
 
 
 @kernel

@@ -91,10 +91,9 @@ def check_correction(correction: Any, track: float | Decreasing | Stagewise) -> 
 
 def first_duals(problem: Problem) -> np.ndarray:
     """A dual of every block to start from, (n, m)."""
-    y = np.empty((inner_count(problem.inner), inner_dim(problem.inner)))
-    for block in y:
-        block_start(problem.outer, block)
-    return y
+    first = np.empty(inner_dim(problem.inner))
+    block_start(problem.outer, first)
+    return np.tile(first, (inner_count(problem.inner), 1))
 
 
 @register_jitable

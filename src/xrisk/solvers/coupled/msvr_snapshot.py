@@ -20,11 +20,10 @@ from xrisk.inner.oracle import (
     new_batch,
     shares_batch,
 )
-from xrisk.problem import Problem, coupled_start
+from xrisk.problem import Problem, block_slopes, coupled_start
 from xrisk.solvers.base import settled, whole
 from xrisk.solvers.card import FULL_PASSES, SMOOTH_INNER, MethodCard
 from xrisk.solvers.coupled.msvr import SMOOTH
-from xrisk.solvers.coupled.sox import slopes_at
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
 from xrisk.solvers.tracking import (
     TheoryCorrection,
@@ -167,7 +166,7 @@ class SnapshotMSVR(NamedTuple):
         """The state with its snapshot here; the first one sets the tracked values."""
         exact_values(problem.inner, state.w, state.means)
         u = state.means.copy() if state.t == 0 else state.u
-        y_hat, full = slopes_at(problem, u), np.zeros(state.w.size)
+        y_hat, full = block_slopes(problem.outer, u), np.zeros(state.w.size)
         exact_vjp(problem.inner, state.w, y_hat / y_hat.shape[0], full)
         return state._replace(u=u, w_hat=state.w.copy(), y_hat=y_hat, full=full)
 

@@ -16,12 +16,12 @@ from xrisk.inner.oracle import (
     inner_dim,
     new_batch,
     shares_batch,
-    uniform_index,
 )
-from xrisk.problem import Problem, coupled_start
+from xrisk.problem import Problem, block_slopes, coupled_start
 from xrisk.solvers.base import settled
 from xrisk.solvers.card import SMOOTH_OUTER, MethodCard
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
+from xrisk.solvers.tracking import assign, mix, next_block
 
 
 @generic
@@ -153,19 +153,11 @@ class SOX(NamedTuple):
         return state.w_mean
 
     def dual(self, problem: Problem, state: SOXState) -> np.ndarray:
-        return slopes_at(problem, state.u)
+        return block_slopes(problem.outer, state.u)
 
     def oracles(self, problem: Problem, t: int) -> Oracles:
         samples = t * (self.blocks or 0) * self.batch * inner_dim(problem.inner)
         return Oracles(values=samples, gradients=samples)
-
-
-def slopes_at(problem: Problem, u: np.ndarray) -> np.ndarray:
-    """y = ∇f(u), block by block, (n, m)."""
-    y = np.empty_like(u)
-    for i in range(u.shape[0]):
-        block_slope(problem.outer, u[i], y[i])
-    return y
 
 
 @kernel
@@ -180,29 +172,23 @@ def sox_steps(problem, state, solver, n_steps, rng):
         for j in range(w.size):
             grad[j] = 0.0
         for a in range(solver.blocks):
-            b = uniform_index(rng, a, order.size)
-            order[a], order[b] = order[b], order[a]
-            i = order[a]
+            i = next_block(order, a, rng)
             if a == 0 or not shares_batch(g):
                 batch = draw(g, i, rng, batch)
                 batch_grad = draw(g, i, rng, batch_grad) if draws_again(solver.pairing) else batch
             batch_value(g, i, w, batch, value)
             if not seen[i]:
                 seen[i] = True
-                for j in range(m):
-                    u[i, j] = value[j]
+                assign(u[i], value)
             if looks_back(solver.pairing):
                 block_slope(f, u[i], y)
-            for j in range(m):
-                u[i, j] += track * (value[j] - u[i, j])
+            mix(u[i], value, track)
             if not looks_back(solver.pairing):
                 block_slope(f, u[i], y)
             batch_vjp(g, i, w, batch_grad, y, 1.0 / solver.blocks, grad)
+        mix(v, grad, momentum if t > 0 else 1.0)
         for j in range(w.size):
-            v[j] += (momentum if t > 0 else 1.0) * (grad[j] - v[j])
             w[j] -= step * v[j]
         prox(r, w, step)
-        weight = average_weight(solver.average, t)
-        for j in range(w.size):
-            w_mean[j] += weight * (w[j] - w_mean[j])
+        mix(w_mean, w, average_weight(solver.average, t))
     return SOXState(w, u, seen, v, w_mean, order, t0 + n_steps)
