@@ -16,7 +16,7 @@ import numpy as np
 
 import xrisk
 from xrisk.compile import kernel
-from xrisk.inner.rows import row_dot
+from xrisk.data.rows import row_dot
 from xrisk.solvers import ALEXR, LastIterate
 
 ROWS, COLUMNS, GROUPS, BLOCKS, BATCH, ALPHA, L2, STEP, DUAL_STEP = 22_792, 123, 83, 8, 8, 0.1, 0.05, 0.05, 0.1

@@ -24,7 +24,7 @@ from xrisk import Problem, certify
 from xrisk.certificate import bounds, sums
 from xrisk.inner import Groups, LinearModel, NoisyCoordinates, SoftmaxModel, WithIntercept, as_rows
 from xrisk.inner.oracle import inner_size
-from xrisk.inner.rows import frozen
+from xrisk.data.rows import frozen
 from xrisk.solvers.exact import exact
 
 RIDGE = fn.L2(0.1)

@@ -33,7 +33,7 @@ from xrisk.inner import (
     uniform_index,
 )
 from xrisk.inner.models import add_sample_grad, sample_loss
-from xrisk.inner.rows import add_row
+from xrisk.data.rows import add_row
 from xrisk.solvers import ALEXR, ALEXRDL
 
 # Pairwise inner functions over positives and negatives: gᵢ(w) = mean_j ℓ(⟨xⱼ − xᵢ, w⟩)

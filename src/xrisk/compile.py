@@ -30,9 +30,9 @@ def kernel(function: Callable) -> Any:
     digest of all sources of the package as well: after an upgrade or an edit nothing stale is run.
     """
     try:
-        compiled = njit(cache=True, error_model="numpy")(function)
+        compiled = njit(cache=True, error_model="numpy", nogil=True)(function)
     except RuntimeError:  # no file to keep the code beside: typed at a prompt, or a disk that cannot be written
-        return njit(error_model="numpy")(function)
+        return njit(error_model="numpy", nogil=True)(function)
     if isinstance(compiled, CPUDispatcher):  # with NUMBA_DISABLE_JIT it is the plain function
         cache: Any = compiled._cache  # type: ignore[attr-defined]
         cache._cache_file = MachineCode(cache)
@@ -160,4 +160,4 @@ def _float_fields(cls: type) -> frozenset[str]:
 
 @functools.cache
 def _private(python: Callable, classes: frozenset[type]) -> Any:
-    return njit(error_model="numpy")(python)
+    return njit(error_model="numpy", nogil=True)(python)

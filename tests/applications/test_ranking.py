@@ -13,7 +13,7 @@ from tests.conftest import table
 from xrisk.applications import p_norm_push, partial_auc, top_push
 from xrisk.auto import auto, newton_work
 from xrisk.inner import Groups, LinearModel, as_rows
-from xrisk.inner.rows import frozen
+from xrisk.data.rows import frozen
 from xrisk.problem import inner_values
 from xrisk.solvers import ALEXR, exact
 

@@ -12,7 +12,7 @@ from xrisk import Budget, Problem, certify, minimize
 from xrisk.applications import averaged_logistic, robust_logistic
 from xrisk.functions import L2, Softplus
 from xrisk.inner import Dropout, Gaussian, Perturbed, Sampler, as_rows
-from xrisk.inner.rows import frozen
+from xrisk.data.rows import frozen
 from xrisk.solvers import ALEXR, exact
 
 X, Y, _ = table(n=120)

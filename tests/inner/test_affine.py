@@ -29,7 +29,7 @@ from xrisk.inner import (
     new_batch,
 )
 from xrisk.inner.groups import group_form
-from xrisk.inner.rows import frozen
+from xrisk.data.rows import frozen
 
 RNG = np.random.default_rng(7)
 X = RNG.standard_normal((5, 3)) + 0.5

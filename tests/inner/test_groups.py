@@ -23,7 +23,7 @@ from xrisk.inner import (
     inner_smoothness,
     new_batch,
 )
-from xrisk.inner.rows import add_row, add_rows, row_dot, row_dots, row_norm, rows_dot, rows_dots
+from xrisk.data.rows import add_row, add_rows, row_dot, row_dots, row_norm, rows_dot, rows_dots
 
 
 def inner(X=None, **options):

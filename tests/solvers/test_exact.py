@@ -23,7 +23,7 @@ from xrisk.inner import (
     WithIntercept,
     as_rows,
 )
-from xrisk.inner.rows import frozen
+from xrisk.data.rows import frozen
 from xrisk.solvers.exact import exact, position_scores
 
 ROWS, D, GROUPS = 60, 4, 6

@@ -5,9 +5,20 @@ from typing import Any
 import numpy as np
 
 from xrisk.applications.arguments import LOSSES, as_number, by_name, penalty_of
+from xrisk.data.rows import as_numbers, frozen, row_count
 from xrisk.functions import ChiSquareRiskA, ChiSquareRiskB, CVaRRisk, KLRisk, MaxRisk, Multinomial
-from xrisk.inner import Equal, Groups, Indexed, InOrder, LinearModel, SoftmaxModel, Weighted, WithIntercept, as_rows
-from xrisk.inner.rows import as_numbers, frozen, row_count
+from xrisk.inner import (
+    Equal,
+    Groups,
+    Indexed,
+    InOrder,
+    LinearModel,
+    Partitioned,
+    SoftmaxModel,
+    Weighted,
+    WithIntercept,
+    as_rows,
+)
 from xrisk.problem import Problem
 
 
@@ -80,7 +91,10 @@ def group_dro(
     return problem
 
 
-def group_index(groups: Any, n: int, name: str = "groups") -> tuple[np.ndarray, InOrder | Indexed]:
+Index = InOrder | Partitioned | Indexed
+
+
+def group_index(groups: Any, n: int, name: str = "groups") -> tuple[np.ndarray, Index]:
     """Offsets and positions of groups given as labels (n,) or as boolean membership (n, groups).
 
     ``name`` is what errors call them.
@@ -104,7 +118,7 @@ def group_index(groups: Any, n: int, name: str = "groups") -> tuple[np.ndarray, 
     offsets = frozen(np.concatenate(([0], np.cumsum(np.bincount(codes)))))
     if (np.diff(codes) >= 0).all():
         return offsets, InOrder()
-    return offsets, Indexed(frozen(np.argsort(codes, kind="stable")))
+    return offsets, Partitioned(frozen(np.argsort(codes, kind="stable")), frozen(codes.astype(np.int32)))
 
 
 def _membership(member: np.ndarray, n: int, name: str) -> tuple[np.ndarray, Indexed]:
@@ -121,7 +135,7 @@ def _membership(member: np.ndarray, n: int, name: str) -> tuple[np.ndarray, Inde
     return frozen(offsets.astype(np.int64)), Indexed(frozen(np.nonzero(member.T)[1]))
 
 
-def position_weights(sample_weight: Any, offsets: np.ndarray, index: InOrder | Indexed, n: int) -> Equal | Weighted:
+def position_weights(sample_weight: Any, offsets: np.ndarray, index: Index, n: int) -> Equal | Weighted:
     """Weights of the rows, None for equal ones, as weights by position that average to one in every group."""
     if sample_weight is None:
         return Equal()

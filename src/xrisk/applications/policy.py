@@ -7,9 +7,9 @@ import numpy as np
 import scipy.sparse
 
 from xrisk.applications.arguments import as_number, penalty_of
+from xrisk.data.rows import as_numbers, frozen
 from xrisk.functions import NoPenalty, Restricted, Square, prox
 from xrisk.inner import Reweighted, Simulated, Transitions
-from xrisk.inner.rows import as_numbers, frozen
 from xrisk.problem import Problem
 
 ROUNDING = 1e-6  # by which a row of probabilities may miss the sum one

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from xrisk.applications.arguments import LOSSES, as_number, by_name, penalty_of
+from xrisk.data.rows import as_numbers, frozen, row_count
 from xrisk.functions import CVaRRisk, Identity, Power, Scaled, Softplus, loss_is_classification, loss_value
 from xrisk.inner import Pairs, as_rows
-from xrisk.inner.rows import as_numbers, frozen, row_count
 from xrisk.problem import Problem
 
 WORDS = {word: spec for word, spec in LOSSES.items() if loss_value.implemented(spec) and loss_is_classification(spec)}

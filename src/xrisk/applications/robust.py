@@ -7,10 +7,10 @@ import numpy as np
 import scipy.sparse
 
 from xrisk.applications.arguments import by_name, penalty_of
+from xrisk.data.rows import add_row, as_numbers, frozen, row_count, row_size
 from xrisk.functions import Identity, Logistic, MarginLoss, Softplus
 from xrisk.inner import CSR, Dense, Dropout, Gaussian, Groups, LinearModel, Perturbed, WithIntercept, as_rows
 from xrisk.inner.perturbed import perturbed_copy, perturbed_mean
-from xrisk.inner.rows import add_row, as_numbers, frozen, row_count, row_size
 from xrisk.problem import Problem
 
 PERTURBATIONS: dict[str, Any] = {"gaussian": Gaussian(), "dropout": Dropout()}

@@ -7,9 +7,9 @@ import numpy as np
 
 from xrisk.applications.arguments import LOSSES, as_number, by_name, penalty_of
 from xrisk.applications.groups import group_index, model_of, position_weights
+from xrisk.data.rows import frozen, row_count
 from xrisk.functions import LogSumExp, MaxOuter
 from xrisk.inner import Groups, Indexed, WithIntercept, as_rows
-from xrisk.inner.rows import frozen, row_count
 from xrisk.problem import Problem
 
 MOST_SLOTS = 128  # groups of a task, repeated ones counted, up to which log-sum-exp is stated

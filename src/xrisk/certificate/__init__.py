@@ -1,6 +1,32 @@
 """Certificates: a proof, by weak duality, of how far a point can be from the optimum."""
 
-from xrisk.certificate.bounds import Certificate, between, certifiable, certify
-from xrisk.certificate.pairs import PairSlopes
+from xrisk.certificate.bounds import Certificate, between, certifiable, certify, certify_measured
+from xrisk.certificate.passes import Bounded, measured
+from xrisk.certificate.rounding import (
+    conjugate_above,
+    loss_rounding,
+    outer_conjugate_terms,
+    outer_terms,
+    risk_terms,
+    symmetric_conjugate_above,
+    usual_outer_conjugate_terms,
+    usual_outer_terms,
+)
 
-__all__ = ["Certificate", "PairSlopes", "between", "certifiable", "certify"]
+__all__ = [
+    "Bounded",
+    "Certificate",
+    "between",
+    "certifiable",
+    "certify",
+    "certify_measured",
+    "conjugate_above",
+    "loss_rounding",
+    "measured",
+    "outer_conjugate_terms",
+    "outer_terms",
+    "risk_terms",
+    "symmetric_conjugate_above",
+    "usual_outer_conjugate_terms",
+    "usual_outer_terms",
+]

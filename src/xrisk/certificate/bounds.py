@@ -5,28 +5,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.certificate.rounding import (
-    EPS,
-    TINY,
-    block_sizes,
-    conjugate_above,
-    project_blocks,
-    risk_terms,
-)
-from xrisk.certificate.sums import (
+from xrisk.certificate.passes import (
+    Bounded,
+    Measured,
     Sums,
-    Weights,
-    balancing_slopes,
-    balancing_weights,
+    bounded_values,
     dual_sums,
-    scaled_slopes,
+    measured,
+    shares_of_slopes,
+    shares_of_weights,
     slope_candidates,
-    sum_rounding,
-    values_with_error,
+    unknown_part,
 )
-from xrisk.compile import canonical, specialise, worthwhile
+from xrisk.certificate.rounding import EPS, TINY, Weights, block_sizes, bound_conjugate, project_blocks, risk_terms
+from xrisk.compile import specialise, worthwhile
 from xrisk.functions import (
-    Unpenalised,
     block_is_monotone,
     block_start,
     penalty_convexity,
@@ -37,8 +30,8 @@ from xrisk.functions import (
     risk_value,
     risk_weights,
 )
-from xrisk.inner.groups import group_form
 from xrisk.inner.oracle import inner_is_affine, inner_size
+from xrisk.inner.passes import scores_at
 from xrisk.problem import Problem, block_slopes, is_risk
 
 LEAST = TINY / EPS  # numbers below it have fewer digits
@@ -70,8 +63,9 @@ def certify(problem: Problem, result: Any) -> Certificate:
     Parameters
     ----------
     problem : Problem
-        Group means of a linear or softmax model, what is such means (`group_form`), or means over pairs of rows.
-    result : Result, Optimum, or anything with ``w`` and, if known, ``dual`` (n, m) and ``slopes``
+        Inner functions with full passes (group means of a linear or softmax model, means over pairs of rows), and an
+        outer function or risk, loss and penalty whose rounding is known: a proof refuses what it does not know.
+    result : Result, or anything with ``w`` and, if known, ``dual`` (n, m) and ``slopes``
         The point and the dual weights; these need not be feasible, they are moved to where they are.
 
     Returns
@@ -96,23 +90,26 @@ def certify(problem: Problem, result: Any) -> Certificate:
     True
     """
     problem.check()
-    if not certifiable(problem):
-        kind = type(problem.inner).__name__
-        raise TypeError(f"a certificate needs group means of a linear model or means over pairs, got {kind}")
-    problem = canonical(problem._replace(inner=group_form(problem.inner)))
+    return certify_measured(measured(problem), result)
+
+
+def certify_measured(known: "Measured", result: Any) -> Certificate:
+    """The certificate of a problem whose rows have been measured: as `certify`, in two full passes or few more."""
+    problem = known.problem
     w = _point(problem, result)
     with np.errstate(over="ignore", invalid="ignore"):  # infinities are bounds as well
-        u, error = values_with_error(problem.inner, w)
-        primal = _primal(problem, w, u, error)
-        candidates = slope_candidates(problem.inner, w, getattr(result, "slopes", None))
-        weights = _weights(problem, u, getattr(result, "dual", None))
-        dual = max(_dual(problem, q, v) for v in candidates for q in weights)
+        z = scores_at(problem.inner, w)
+        u = bounded_values(known, w, z)
+        primal = _primal(problem, w, u)
+        weights = _weights(problem, u.value, getattr(result, "dual", None))
+        candidates = slope_candidates(known, z, getattr(result, "slopes", None))
+        dual = max(_dual(known, q, v) for v in candidates for q in weights)
     return between(primal, dual)
 
 
 def certifiable(problem: Problem) -> bool:
-    """Whether `certify` knows the inner functions of the problem."""
-    return bool(values_with_error.implemented(group_form(problem.inner)))
+    """Whether `certify` knows every part of the problem."""
+    return unknown_part(problem) is None
 
 
 def between(primal: float, dual: float) -> Certificate:
@@ -131,24 +128,26 @@ def _point(problem: Problem, result: Any) -> np.ndarray:
     return w
 
 
-def _primal(problem: Problem, w: np.ndarray, u: np.ndarray, error: np.ndarray) -> float:
-    f, n, m = problem.outer, *u.shape
+def _primal(problem: Problem, w: np.ndarray, values: Bounded) -> float:
+    (u, error), f = values, problem.outer
+    n, m = u.shape
     penalty = penalty_value(problem.penalty, w)
     if not (np.isfinite(u + error).all() and penalty < np.inf):
         return np.inf
     if is_risk(f):
-        values = np.array([risk_value(f, (u + error)[:, 0])])
+        above = np.array([risk_value(f, (u + error)[:, 0])])
         size = float(np.abs(u).max() + error.max()) + risk_terms(f, n)
     else:
         ends = (u + error,) if block_is_monotone(f) else (u - error, u + error)  # convex: largest at an end
         parts = [end.reshape(-1, m if block_is_monotone(f) else 1) for end in ends]
-        values, sizes = np.empty((2, len(parts), len(parts[0])))
-        for part, value, terms in zip(parts, values, sizes, strict=True):
+        ends_values, sizes = np.empty((2, len(parts), len(parts[0])))
+        for part, value, terms in zip(parts, ends_values, sizes, strict=True):
             worthwhile(block_sizes, part.size, f)(f, part, value, terms)
-        values, size = values.max(axis=0) * (len(parts[0]) / n), float(sizes.mean(axis=1).max()) * (len(parts[0]) / n)
+        share = len(parts[0]) / n
+        above, size = ends_values.max(axis=0) * share, float(sizes.mean(axis=1).max()) * share
     slack = 16 * EPS * (n + m + 16) * size + 4 * EPS * (w.size + 16) * penalty
     slack += TINY * (1.0 + w.size * penalty_convexity(problem.penalty))
-    primal = float(values.mean() + penalty + slack)
+    primal = float(above.mean() + penalty + slack)
     return np.inf if math.isnan(primal) else primal
 
 
@@ -198,34 +197,34 @@ def _of_blocks(f: Any, y: np.ndarray) -> Weights:
     return Weights(y / n, float(conjugates.mean()), float(sizes.mean()), defect)
 
 
-def _dual(problem: Problem, weights: Weights, v: Any) -> float:
+def _dual(known: Measured, weights: Weights, slopes: Any) -> float:
     """D(q, v) less its rounding; v is made smaller where r* would be infinite, which the domain of ℓ* allows.
 
     An affine loss has no other slopes than its own: there the weights are made smaller, where the domain of f* allows.
     """
-    g, r, free = problem.inner, problem.penalty, 0
-    by_weights = inner_is_affine(g) and not is_risk(problem.outer)
-    shrink = _smaller_weights if by_weights else _smaller_slopes
-    if isinstance(r, Unpenalised):
-        r, free = r.penalty, r.free
-        if by_weights:
-            share, loose = balancing_weights(g, weights.q, v, free)
-            weights = weights._replace(loose=loose)
-        else:
-            share = balancing_slopes(g, weights.q, v, free)
-        weights, v = shrink(problem, weights, v, share)
-    sums = dual_sums(g, weights, v, free)
-    if not np.isfinite(sums.pull.sum() + sums.off):
+    problem, r = known.problem, known.penalty
+    by_weights = inner_is_affine(problem.inner) and not is_risk(problem.outer)
+    if known.free and by_weights:
+        share, loose = shares_of_weights(known, weights.q, slopes)
+        weights = _smaller_weights(problem, weights._replace(loose=loose), share)
+    elif known.free:
+        up, down = shares_of_slopes(known, weights.q, slopes)
+        slopes = slopes._replace(up=up * slopes.up, down=down * slopes.down)
+    sums = dual_sums(known, weights, slopes)
+    if not np.isfinite(sums.pull.sum() + sums.off.sum()):
         return -np.inf
     part = _finite_share(r, sums)
     if part < 1.0:
-        weights, v = shrink(problem, weights, v, np.full(1, part))
-        sums = dual_sums(g, weights, v, free)
+        if by_weights:
+            weights = _smaller_weights(problem, weights, np.full(1, part))
+        else:
+            slopes = slopes._replace(up=part * slopes.up, down=part * slopes.down)
+        sums = dual_sums(known, weights, slopes)
     q, n = weights.q, weights.q.shape[0]
     inner = float((q * sums.mean).sum())
-    penalty = specialise(conjugate_above, r)(r, -sums.pull, sums.off)
+    penalty = specialise(bound_conjugate, r)(r, -sums.pull, sums.off)
     slack = (16 * EPS * (n + 16) + weights.loose) * weights.size
-    slack += (sum_rounding(g) + weights.loose) * float((np.abs(q) * sums.size).sum())
+    slack += (known.rounding + weights.loose) * float((np.abs(q) * sums.size).sum())
     slack += weights.defect * float(sums.size.max()) + 4 * EPS * abs(penalty) + TINY
     bound = -weights.conjugate - inner - penalty - slack
     return float(bound) if np.isfinite(bound) else -np.inf
@@ -233,7 +232,7 @@ def _dual(problem: Problem, weights: Weights, v: Any) -> float:
 
 def _finite_share(r: Any, sums: Sums) -> float:
     """The largest part of the pull, up to all of it, at which r* is finite."""
-    above = specialise(conjugate_above, r)
+    above = specialise(bound_conjugate, r)
     if above(r, -sums.pull, 4 * sums.off) < np.inf:
         return 1.0
     low, high = 0.0, 1.0
@@ -246,16 +245,12 @@ def _finite_share(r: Any, sums: Sums) -> float:
     return low
 
 
-def _smaller_slopes(problem: Problem, weights: Weights, v: Any, share: np.ndarray) -> tuple[Weights, Any]:
-    return weights, scaled_slopes(problem.inner, v, share)
-
-
-def _smaller_weights(problem: Problem, weights: Weights, v: Any, share: np.ndarray) -> tuple[Weights, Any]:
+def _smaller_weights(problem: Problem, weights: Weights, share: np.ndarray) -> Weights:
     f, n, m = problem.outer, *weights.q.shape
     wanted = n * weights.q * share.reshape(-1, m if share.size > 1 else 1)
     y, zero = wanted.copy(), np.zeros((1, m))
     smaller, nothing = _of_blocks(f, y), _of_blocks(f, zero)
     if zero.any() or not np.allclose(y, wanted, rtol=4 * EPS, atol=0.0):  # the domain of f* does not allow it
-        return smaller._replace(conjugate=np.inf), v
+        return smaller._replace(conjugate=np.inf)
     # f* is convex: to make weights smaller by a part of them costs no more than that part of the way to none at all
-    return smaller._replace(size=smaller.size + abs(nothing.conjugate) + nothing.size, loose=weights.loose), v
+    return smaller._replace(size=smaller.size + abs(nothing.conjugate) + nothing.size, loose=weights.loose)

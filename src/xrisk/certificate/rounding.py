@@ -1,24 +1,56 @@
 """Sizes of the terms that a function adds up: its rounding is a small multiple of EPS times them."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba.extending import register_jitable
 
 from xrisk.compile import kernel
 from xrisk.functions import (
+    L1,
+    L2,
+    Absolute,
+    AffineLoss,
+    Ball,
     Box,
+    CappedSimplex,
+    ChiSquareA,
+    ChiSquareB,
     ChiSquareRiskA,
     ChiSquareRiskB,
+    CVaRHinge,
+    CVaRRisk,
+    ElasticNet,
     Exponential,
+    ExponentialLoss,
+    GroupLasso,
+    HardNonsmooth,
+    HardSmooth,
+    HingeLoss,
+    Huber,
+    Identity,
     KLRisk,
+    Logistic,
+    LogisticOuter,
     LogSumExp,
+    MarginLoss,
     MaxOuter,
+    MaxRisk,
+    Multinomial,
     NonNegative,
+    NoPenalty,
+    Pinball,
     Power,
     Restricted,
     Scaled,
+    Simplex,
     Smoothed,
+    SmoothedHinge,
+    Softplus,
+    Square,
+    Squared,
+    SquaredHinge,
     TopSum,
     block_conjugate,
     block_project,
@@ -36,6 +68,16 @@ from xrisk.generic import generic
 
 EPS = float(np.finfo(np.float64).eps)
 TINY = float(np.finfo(np.float64).tiny)  # below it products lose digits
+
+
+class Weights(NamedTuple):
+    """A point q of the dual set, known up to rounding, and the conjugate there."""
+
+    q: np.ndarray  # (n, m)
+    conjugate: float
+    size: float  # of the terms of the conjugate
+    defect: float  # a point that is exactly in the set is this near, in the sum of absolute values
+    loose: float = 0.0  # of weights made smaller to balance a coordinate: those that do exactly are so near, relatively
 
 
 @generic
@@ -64,12 +106,28 @@ def risk_terms(rho, n):
 
 
 @generic
-def domain_is_product(r):
-    """Whether r is finite on a product of intervals that need not be symmetric, and a sum over coordinates there."""
+def loss_rounding(loss):
+    """Relative error of ℓ and ℓ* as they are computed, in units of EPS, beside that of their argument."""
 
 
-@outer_terms.otherwise
-def _(f, u):
+@generic
+def conjugate_above(r, v, off):
+    """A bound on r*(v + e) over all |e_j| ≤ off_j, its own rounding included."""
+
+
+@outer_terms.of(CVaRHinge)
+@outer_terms.of(ChiSquareA)
+@outer_terms.of(ChiSquareB)
+@outer_terms.of(Exponential)
+@outer_terms.of(HardNonsmooth)
+@outer_terms.of(HardSmooth)
+@outer_terms.of(Identity)
+@outer_terms.of(LogisticOuter)
+@outer_terms.of(Power)
+@outer_terms.of(Softplus)
+@outer_terms.of(Square)
+def usual_outer_terms(f, u):
+    """|f(u)| + |f′(u) u|, of a function that adds up nothing larger than itself."""
     return abs(outer_value(f, u)) + abs(outer_slope(f, u) * u)
 
 
@@ -86,8 +144,17 @@ def _(f, u):
     return outer_terms(f.f, at) + abs(y) * (abs(u) + abs(at)) + f.nu * y * y
 
 
-@outer_conjugate_terms.otherwise
-def _(f, y):
+@outer_conjugate_terms.of(CVaRHinge)
+@outer_conjugate_terms.of(ChiSquareA)
+@outer_conjugate_terms.of(ChiSquareB)
+@outer_conjugate_terms.of(HardNonsmooth)
+@outer_conjugate_terms.of(HardSmooth)
+@outer_conjugate_terms.of(Identity)
+@outer_conjugate_terms.of(LogisticOuter)
+@outer_conjugate_terms.of(Softplus)
+@outer_conjugate_terms.of(Square)
+def usual_outer_conjugate_terms(f, y):
+    """|f*(y)|, of a conjugate that adds up nothing larger than itself."""
     return abs(outer_conjugate(f, y))
 
 
@@ -149,7 +216,8 @@ def _(f, y):
     return (1.0 + math.log(y.size)) / f.beta
 
 
-@risk_terms.otherwise
+@risk_terms.of(MaxRisk)
+@risk_terms.of(CVaRRisk)
 def _(rho, n):
     return 0.0
 
@@ -159,22 +227,6 @@ def _(rho, n):
 @risk_terms.of(KLRisk)
 def _(rho, n):
     return rho.lam * (2.0 + math.log(n))
-
-
-@domain_is_product.otherwise
-def _(r):
-    return False
-
-
-@domain_is_product.of(Box)
-@domain_is_product.of(NonNegative)
-def _(r):
-    return True
-
-
-@domain_is_product.of(Restricted)
-def _(r):
-    return domain_is_product(r.domain)
 
 
 @kernel
@@ -201,21 +253,65 @@ def conjugate_terms(r, v):
     return 2.0 * (abs(near) + abs(far)) if far < np.inf else 0.0  # only an indicator, which adds nothing up
 
 
-@kernel
-def conjugate_above(r, v, off):
-    """A bound on r*(v + e) over all |e_j| ≤ off, its own rounding included.
+@register_jitable
+def symmetric_conjugate_above(r, v, off):
+    """The bound where r does not change with the sign of any coordinate, so that r* grows with every |v_j|."""
+    return _with_rounding(r, penalty_conjugate(r, np.where(v > 0.0, v + off, v - off)), np.abs(v))
 
-    On a product of intervals either end may be the worse one, coordinate by coordinate. Every other r is symmetric
-    in the sign of each coordinate, so that r* grows with |v_j|, or lives on w ≥ 0, so that it grows with v_j.
-    """
-    if domain_is_product(r):
-        value, size = 0.0, 0.0
-        for j in range(v.size):
-            one = v[j : j + 1]
-            value += max(penalty_conjugate(r, one - off), penalty_conjugate(r, one + off))
-            size += conjugate_terms(r, one)
-    else:
-        away = np.where(v > 0.0, v + off, v - off)
-        value = max(penalty_conjugate(r, away), penalty_conjugate(r, v + off))
-        size = conjugate_terms(r, np.abs(v))
+
+@register_jitable
+def increasing_conjugate_above(r, v, off):
+    """The bound where r is finite on w ≥ 0 only, so that r* grows with every v_j."""
+    return _with_rounding(r, penalty_conjugate(r, v + off), np.abs(v))
+
+
+@register_jitable
+def separable_conjugate_above(r, v, off):
+    """The bound where r is a sum over coordinates: either end may be the worse one, coordinate by coordinate."""
+    value, size = 0.0, 0.0
+    for j in range(v.size):
+        one, width = v[j : j + 1], off[j]
+        value += max(penalty_conjugate(r, one - width), penalty_conjugate(r, one + width))
+        size += conjugate_terms(r, one)
     return value + 4.0 * EPS * (v.size + 16.0) * (abs(value) + size)
+
+
+@register_jitable
+def _with_rounding(r, value, v):
+    return value + 4.0 * EPS * (v.size + 16.0) * (abs(value) + conjugate_terms(r, v))
+
+
+for _penalty in (NoPenalty, L1, L2, ElasticNet, GroupLasso, Ball):
+    conjugate_above.of(_penalty)(symmetric_conjugate_above)
+for _penalty in (Simplex, CappedSimplex):
+    conjugate_above.of(_penalty)(increasing_conjugate_above)
+for _penalty in (Box, NonNegative):
+    conjugate_above.of(_penalty)(separable_conjugate_above)
+
+
+@conjugate_above.of(Restricted)
+def _(r, v, off):
+    return restricted_above(r.domain, r, v, off)
+
+
+@generic
+def restricted_above(domain, r, v, off):
+    """The bound of a penalty on a domain, by the kind of the domain; all our penalties are symmetric."""
+
+
+restricted_above.of(Ball)(lambda domain, r, v, off: symmetric_conjugate_above(r, v, off))
+restricted_above.of(Simplex)(lambda domain, r, v, off: increasing_conjugate_above(r, v, off))
+restricted_above.of(CappedSimplex)(lambda domain, r, v, off: increasing_conjugate_above(r, v, off))
+restricted_above.of(Box)(lambda domain, r, v, off: separable_conjugate_above(r, v, off))
+restricted_above.of(NonNegative)(lambda domain, r, v, off: separable_conjugate_above(r, v, off))
+
+
+@kernel
+def bound_conjugate(r, v, off):
+    return conjugate_above(r, v, off)
+
+
+for _loss in (Absolute, AffineLoss, ExponentialLoss, HingeLoss, Huber, Logistic, MarginLoss, Multinomial, Pinball):
+    loss_rounding.of(_loss)(lambda loss: 16.0)
+for _loss in (SmoothedHinge, Squared, SquaredHinge):
+    loss_rounding.of(_loss)(lambda loss: 16.0)

@@ -1,7 +1,10 @@
 """Inner functions: where samples come from."""
 
+from xrisk.data.rows import CSR, Dense, WithIntercept, add_row, as_rows, row_dot
+from xrisk.inner import group_passes as group_passes
+from xrisk.inner import pair_passes as pair_passes
 from xrisk.inner.callables import Callables
-from xrisk.inner.groups import Equal, Groups, Indexed, InOrder, Weighted
+from xrisk.inner.groups import Equal, Groups, Indexed, InOrder, Partitioned, Weighted
 from xrisk.inner.models import LinearModel, SoftmaxModel
 from xrisk.inner.noisy import NoisyCoordinates
 from xrisk.inner.oracle import (
@@ -27,7 +30,6 @@ from xrisk.inner.oracle import (
 )
 from xrisk.inner.pairs import Pairs
 from xrisk.inner.perturbed import Dropout, Gaussian, Perturbed, Sampler
-from xrisk.inner.rows import CSR, Dense, WithIntercept, add_row, as_rows, row_dot
 from xrisk.inner.shifted import Shifted
 from xrisk.inner.transitions import Reweighted, Simulated, Transitions
 
@@ -45,6 +47,7 @@ __all__ = [
     "NoisyCoordinates",
     "Oracles",
     "Pairs",
+    "Partitioned",
     "Perturbed",
     "Reweighted",
     "Sampler",

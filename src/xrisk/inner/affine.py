@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xrisk.inner.groups import group_form
+from xrisk.data.rows import dense_dot, dense_dots
 from xrisk.inner.oracle import (
     batch_value,
     batch_values,
@@ -18,7 +18,7 @@ from xrisk.inner.oracle import (
     inner_smoothness,
     new_batch,
 )
-from xrisk.inner.rows import dense_dot, dense_dots
+from xrisk.inner.passes import as_linear_groups
 
 
 class AffineBatch(NamedTuple):
@@ -30,7 +30,7 @@ class AffineBatch(NamedTuple):
 
 
 def affine_batches(cls: type) -> type:
-    """Give a spec of affine gᵢ: Rᵈ → R all verbs but its count and size, `draw` and `group_form`; a decorator.
+    """Give a spec of affine gᵢ: Rᵈ → R all verbs but its count and size, `draw` and `as_linear_groups`; a decorator.
 
     ``draw`` writes the mean of ``batch.size`` samples into ``batch.row`` and ``batch.shift``.
     """
@@ -67,15 +67,15 @@ def _batch_vjp(g, i, w, batch, y, scale, grad):
 
 
 def _exact_values(g, w, out):
-    exact_values(group_form(g), w, out)
+    exact_values(as_linear_groups(g), w, out)
 
 
 def _exact_vjp(g, w, y, grad):
-    exact_vjp(group_form(g), w, y, grad)
+    exact_vjp(as_linear_groups(g), w, y, grad)
 
 
 def _lipschitz(g):
-    return inner_lipschitz(group_form(g))
+    return inner_lipschitz(as_linear_groups(g))
 
 
 def _smoothness(g):

@@ -5,28 +5,25 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
-from xrisk.compile import kernel, specialise
+from xrisk.data.products import scaled_norms
+from xrisk.data.rows import row_size
 from xrisk.generic import generic
 from xrisk.inner.models import (
     LinearModel,
     add_batch_grads,
-    add_sample_grad,
     batch_loss_pairs,
     batch_losses,
     model_is_affine,
+    model_lipschitz,
     model_rows,
     model_size,
-    sample_lipschitz,
-    sample_loss,
-    sample_smoothness,
+    model_smoothness,
 )
 from xrisk.inner.oracle import (
     batch_value,
     batch_values,
     batch_vjp,
     draw,
-    exact_values,
-    exact_vjp,
     inner_count,
     inner_dim,
     inner_is_affine,
@@ -59,6 +56,13 @@ class Indexed(NamedTuple):
     """The rows of a group are listed, so a row may stand in several groups and X is left as it is."""
 
     rows: np.ndarray = np.zeros(0, dtype=np.int64)
+
+
+class Partitioned(NamedTuple):
+    """The rows of a group are listed, every row once; X is left as it is."""
+
+    rows: np.ndarray = np.zeros(0, dtype=np.int64)  # (rows,) group after group
+    codes: np.ndarray = np.zeros(0, dtype=np.int32)  # (rows,) the group of every row
 
 
 class Equal(NamedTuple):
@@ -104,6 +108,9 @@ class Groups(NamedTuple):
             raise ValueError(f"offsets must end at the number of rows, {rows}, got {positions}")
         if listed is not None and (listed.size != positions or listed.min() < 0 or listed.max() >= rows):
             raise ValueError(f"index must list {positions} rows between 0 and {rows - 1}")
+        codes = getattr(self.index, "codes", None)
+        if codes is not None and not (positions == codes.size == rows and np.array_equal(codes[listed], self.groups())):
+            raise ValueError("index must list every row once, and codes must name the groups of the rows")
         if self.model.target.shape != (rows,):
             raise ValueError(
                 f"y must have one entry for each of the {rows} rows of X, got shape {self.model.target.shape}"
@@ -112,18 +119,9 @@ class Groups(NamedTuple):
         if weights.shape != (positions,) or not (np.isfinite(weights) & (weights >= 0)).all():
             raise ValueError("weights must be finite and non-negative, one for each position")
 
-
-@generic
-def group_form(g):
-    """The same inner functions as group means of a linear model, for what looks at all rows: `exact`, `certify`.
-
-    Inner functions that are none are returned as they are.
-    """
-
-
-@group_form.otherwise
-def _(g):
-    return g
+    def groups(self) -> np.ndarray:
+        """The group (positions,) of every position."""
+        return np.repeat(np.arange(self.offsets.size - 1, dtype=np.int32), np.diff(self.offsets))
 
 
 @row_at.of(InOrder)
@@ -131,6 +129,7 @@ def _(index, p):
     return p
 
 
+@row_at.of(Partitioned)
 @row_at.of(Indexed)
 def _(index, p):
     return index.rows[p]
@@ -226,39 +225,6 @@ def weighted_sums(weights, losses, out):
         out[j] = total
 
 
-@exact_values.of(Groups)
-def _(g, w, out):
-    specialise(group_means, g)(g, w, out)
-
-
-@exact_vjp.of(Groups)
-def _(g, w, y, grad):
-    specialise(group_vjp, g)(g, w, y, grad)
-
-
-@kernel
-def group_means(g, w, out):
-    for i in range(g.offsets.size - 1):
-        low, high = g.offsets[i], g.offsets[i + 1]
-        total, lost = 0.0, 0.0  # compensated: certificates count on the last digits of a million terms
-        for p in range(low, high):
-            term = weight_at(g.weight, p) * sample_loss(g.model, row_at(g.index, p), w) - lost
-            raised = total + term
-            lost = (raised - total) - term if abs(raised) < np.inf else 0.0  # infinity less infinity would be NaN
-            total = raised
-        out[i // g.dim, i % g.dim] = total / (high - low)
-
-
-@kernel
-def group_vjp(g, w, y, grad):
-    for i in range(g.offsets.size - 1):
-        low, high = g.offsets[i], g.offsets[i + 1]
-        part = y[i // g.dim, i % g.dim] / (high - low)
-        if part != 0.0:
-            for p in range(low, high):
-                add_sample_grad(g.model, row_at(g.index, p), w, part * weight_at(g.weight, p), grad)
-
-
 @inner_pooled.of(Groups)
 def _(g):
     return Groups(g.model, np.array([0, g.offsets[-1]]), g.index, g.weight, 1)
@@ -271,24 +237,27 @@ def _(g):
 
 @inner_lipschitz.of(Groups)
 def _(g):
-    return specialise(largest_mean, g)(g, np.array([0.0, 0.0]))[0]
+    return _largest_mean(g, model_lipschitz(g.model) * _row_norms(g))
 
 
 @inner_smoothness.of(Groups)
 def _(g):
-    return specialise(largest_mean, g)(g, np.array([0.0, 0.0]))[1]
+    return _largest_mean(g, model_smoothness(g.model) * _row_norms(g) ** 2)
 
 
-@kernel
-def largest_mean(g, largest):
-    """Largest group mean of the samples' Lipschitz and smoothness constants."""
-    for i in range(g.offsets.size - 1):
-        low, high = g.offsets[i], g.offsets[i + 1]
-        slope, curve = 0.0, 0.0
-        for p in range(low, high):
-            k = row_at(g.index, p)
-            slope += weight_at(g.weight, p) * sample_lipschitz(g.model, k)
-            curve += weight_at(g.weight, p) * sample_smoothness(g.model, k)
-        largest[0] = max(largest[0], slope / (high - low))
-        largest[1] = max(largest[1], curve / (high - low))
-    return largest
+def _row_norms(g: Groups) -> np.ndarray:
+    return scaled_norms(g.model.rows, np.ones(row_size(g.model.rows)))
+
+
+def _largest_mean(g: Groups, sizes: np.ndarray) -> float:
+    """The largest group mean of what is known of every row."""
+    sizes = by_position(g, sizes)
+    if isinstance(g.weight, Weighted):
+        sizes = sizes * g.weight.weights
+    return float((np.add.reduceat(sizes, g.offsets[:-1]) / np.diff(g.offsets)).max())
+
+
+def by_position(g: Groups, values: np.ndarray) -> np.ndarray:
+    """What is known of every row (rows, …), of every position of the groups."""
+    listed = getattr(g.index, "rows", None)
+    return values if listed is None else values[listed]

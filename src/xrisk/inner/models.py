@@ -4,6 +4,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.data.rows import (
+    Dense,
+    add_row,
+    add_rows,
+    row_count,
+    row_dot,
+    row_dots,
+    row_size,
+    rows_dot,
+    rows_dots,
+)
 from xrisk.functions.loss import (
     Logistic,
     Multinomial,
@@ -19,18 +30,6 @@ from xrisk.functions.loss import (
     scores_value,
 )
 from xrisk.generic import generic
-from xrisk.inner.rows import (
-    Dense,
-    add_row,
-    add_rows,
-    row_count,
-    row_dot,
-    row_dots,
-    row_norm,
-    row_size,
-    rows_dot,
-    rows_dots,
-)
 
 
 @generic
@@ -92,13 +91,18 @@ def model_is_affine(model):
 
 
 @generic
-def sample_lipschitz(model, k):
-    """A bound on the norm of that gradient."""
+def model_lipschitz(model):
+    """A bound on the norm of the gradient of the loss of a row of length one."""
 
 
 @generic
-def sample_smoothness(model, k):
+def model_smoothness(model):
     """A bound on its Lipschitz constant."""
+
+
+@generic
+def model_scores(model):
+    """Number of scores of a row."""
 
 
 class LinearModel(NamedTuple):
@@ -186,14 +190,19 @@ def _(model):
     return loss_is_affine(model.loss)
 
 
-@sample_lipschitz.of(LinearModel)
-def _(model, k):
-    return loss_lipschitz(model.loss) * row_norm(model.rows, k)
+@model_lipschitz.of(LinearModel)
+def _(model):
+    return loss_lipschitz(model.loss)
 
 
-@sample_smoothness.of(LinearModel)
-def _(model, k):
-    return loss_smoothness(model.loss) * row_norm(model.rows, k) ** 2
+@model_smoothness.of(LinearModel)
+def _(model):
+    return loss_smoothness(model.loss)
+
+
+@model_scores.of(LinearModel)
+def _(model):
+    return 1
 
 
 @model_size.of(SoftmaxModel)
@@ -232,14 +241,19 @@ def _(model):
     return False
 
 
-@sample_lipschitz.of(SoftmaxModel)
-def _(model, k):
-    return scores_lipschitz(model.loss) * row_norm(model.rows, k)
+@model_lipschitz.of(SoftmaxModel)
+def _(model):
+    return scores_lipschitz(model.loss)
 
 
-@sample_smoothness.of(SoftmaxModel)
-def _(model, k):
-    return scores_smoothness(model.loss) * row_norm(model.rows, k) ** 2
+@model_smoothness.of(SoftmaxModel)
+def _(model):
+    return scores_smoothness(model.loss)
+
+
+@model_scores.of(SoftmaxModel)
+def _(model):
+    return model.n_classes
 
 
 @generic

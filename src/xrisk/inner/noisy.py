@@ -4,6 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.data.products import Coordinates
+from xrisk.data.rows import frozen
+from xrisk.functions.loss import AffineLoss
+from xrisk.inner.groups import Groups
+from xrisk.inner.models import LinearModel
 from xrisk.inner.oracle import (
     batch_value,
     batch_vjp,
@@ -19,6 +24,7 @@ from xrisk.inner.oracle import (
     new_batch,
     shares_batch,
 )
+from xrisk.inner.passes import as_linear_groups
 
 
 class NoisyCoordinates(NamedTuple):
@@ -105,3 +111,9 @@ def _(g):
 @inner_smoothness.of(NoisyCoordinates)
 def _(g):
     return 0.0
+
+
+@as_linear_groups.of(NoisyCoordinates)
+def _(g):
+    model = LinearModel(Coordinates(g.n), frozen(np.zeros(g.n)), AffineLoss())
+    return Groups(model, frozen(np.arange(g.n + 1)))

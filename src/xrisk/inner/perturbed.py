@@ -6,14 +6,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.data.rows import Dense, WithIntercept, add_row, frozen, row_count, row_size
 from xrisk.functions.loss import MarginLoss
 from xrisk.functions.parameters import require
 from xrisk.generic import generic
 from xrisk.inner.affine import affine_batches
-from xrisk.inner.groups import Groups, group_form
+from xrisk.inner.groups import Groups
 from xrisk.inner.models import LinearModel
 from xrisk.inner.oracle import draw, inner_count, inner_size
-from xrisk.inner.rows import Dense, WithIntercept, add_row, frozen, row_count, row_size
+from xrisk.inner.passes import as_linear_groups
 
 
 @generic
@@ -196,7 +197,7 @@ def _(g, i, rng, batch):
     return batch
 
 
-@group_form.of(Perturbed)
+@as_linear_groups.of(Perturbed)
 def _(g):
     model = LinearModel(g.rows, g.target, MarginLoss())
     return Groups(model, frozen(np.arange(row_count(g.rows) + 1)))

@@ -4,14 +4,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.data.rows import Dense, frozen
 from xrisk.functions.loss import AffineLoss
 from xrisk.functions.parameters import require
 from xrisk.generic import generic
 from xrisk.inner.affine import affine_batches
-from xrisk.inner.groups import Groups, group_form
+from xrisk.inner.groups import Groups
 from xrisk.inner.models import LinearModel
 from xrisk.inner.oracle import draw, inner_count, inner_samples, inner_size, uniform_index
-from xrisk.inner.rows import Dense, frozen
+from xrisk.inner.passes import as_linear_groups
 
 
 @generic
@@ -118,7 +119,7 @@ def _(g, i, rng, batch):
     return batch
 
 
-@group_form.of(Transitions)
+@as_linear_groups.of(Transitions)
 def _(g):
     model = LinearModel(Dense(g.mean_rows), g.mean_reward, AffineLoss())
     return Groups(model, frozen(np.arange(g.mean_reward.size + 1)))

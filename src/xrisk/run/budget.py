@@ -1,26 +1,11 @@
 """How long a run may take, how far it is, and why it ended."""
 
-import enum
 import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from xrisk.inner.oracle import Oracles
-
-
-class Stop(enum.Enum):
-    """Why a run ended; the value is the sentence to read."""
-
-    ITERATIONS = "the budget of iterations is used up"
-    ORACLE_CALLS = "the budget of oracle calls is used up"
-    SECONDS = "the budget of seconds is used up"
-    REACHED = "what the run was to reach is reached"
-    ROUNDING = "the method can do no better in floating point"
-    INTERRUPTED = "interrupted: this is the best point seen so far"
-    DIVERGED = "the iterates diverged, a smaller step is needed: this is the best point seen before"
-
-    def __str__(self) -> str:
-        return self.value
+from xrisk.solvers.base import Stop
 
 
 @dataclass

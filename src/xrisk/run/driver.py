@@ -13,12 +13,15 @@ from typing import Any
 import numpy as np
 
 from xrisk.compile import canonical
+from xrisk.data.threads import Interrupted, interruptible
 from xrisk.functions import prox
 from xrisk.inner.oracle import Oracles, inner_size
+from xrisk.inner.passes import Slopes
 from xrisk.problem import Problem
 from xrisk.run.budget import Budget, Progress, Stop
 from xrisk.run.checkpoint import Checkpoint, Saved, fingerprint, leaves, load_run, with_leaves
 from xrisk.run.observers import Snapshot, Trace
+from xrisk.solvers.base import known_certificate, known_phase, known_slopes, known_stop, known_value, passes_made
 
 CHUNK_SECONDS = 0.1  # between two looks at the clock, the observers and Ctrl-C
 
@@ -45,6 +48,10 @@ class Result:
         Iterations, oracle calls and seconds used.
     x : ndarray
         The solver's variable, of which ``w`` is the head.
+    slopes : Slopes, optional
+        Slopes of the losses that belong to ``dual``, of a solver that keeps them; for `xrisk.certify`.
+    certificate : Certificate, optional
+        What the solver has proved of ``w``; `xrisk.certify` proves it of any result.
     """
 
     w: np.ndarray
@@ -54,6 +61,8 @@ class Result:
     trace: Trace
     progress: Progress
     x: np.ndarray
+    slopes: Slopes | None = None
+    certificate: Any = None
 
 
 def minimize(
@@ -168,7 +177,7 @@ class _Run:
             while stop is None:
                 stop = self.reason(interrupted)
                 if stop is None:
-                    speed = self.advance(speed)
+                    speed, stop = self.advance(speed, interrupted)
                 seen = self.snapshot()
                 for observe in observers:
                     observe(seen)
@@ -179,8 +188,11 @@ class _Run:
     def reason(self, interrupted: list[bool]) -> Stop | None:
         if not self.finite():
             return Stop.DIVERGED
+        ended = known_stop(self.solver, self.state)
+        if ended is not None:
+            return ended
         if self.at_point() and self.until is not None and self.until(self.snapshot()):
-            return Stop.REACHED
+            return Stop.UNTIL
         if interrupted:
             return Stop.INTERRUPTED
         return self.budget.exhausted(self.progress, self.cost(self.progress.iterations + 1))
@@ -194,34 +206,45 @@ class _Run:
             return end
         return start + bisect_left(range(start + 1, end), True, key=lambda t: not self.budget.allows(t, self.cost(t)))
 
-    def advance(self, speed: float) -> float:
-        """One chunk, at most up to the next point of the trace; returns the iterations per second seen."""
-        done = self.progress
+    def advance(self, speed: float, interrupted: list[bool]) -> tuple[float, Stop | None]:
+        """One chunk, at most up to the next point of the trace: the iterations per second seen, and why it was cut."""
+        done, stop = self.progress, None
         steps = self.affordable(done.iterations, self.trace.due(done.iterations)) - done.iterations
-        seconds = CHUNK_SECONDS
-        if self.budget.seconds is not None:
-            seconds = min(seconds, self.budget.seconds - done.seconds)
-        steps = int(max(1, min(steps, speed * seconds)))
+        left = np.inf if self.budget.seconds is None else self.budget.seconds - done.seconds
+        steps = int(max(1, min(steps, speed * min(CHUNK_SECONDS, left))))
         started = time.perf_counter()
-        self.state = self.solver.advance(self.problem, self.state, steps, self.rng)
+        late = started + left
+        try:
+            with interruptible(lambda: bool(interrupted) or time.perf_counter() > late):
+                self.state = self.solver.advance(self.problem, self.state, steps, self.rng)
+        except Interrupted:  # in the middle of a full pass: the state is that of before
+            steps, stop = 0, Stop.INTERRUPTED if interrupted else Stop.SECONDS
         seconds = time.perf_counter() - started
         done.iterations += steps
-        done.values, done.gradients = self.cost(done.iterations)
+        done.values, done.gradients = passes_made(self.solver, self.problem, self.state, done.iterations)
         done.seconds += seconds
-        if self.at_point():
+        if self.at_point() and stop is None:
             self.look()
-        return steps / max(seconds, 1e-9)
+        return steps / max(seconds, 1e-9), stop
 
     def at_point(self) -> bool:
         done = self.progress.iterations
         return done == 0 or self.trace.due(done - 1) == done
 
     def finite(self) -> bool:
-        return all(np.isfinite(leaf).all() for leaf in leaves(self.state).values())
+        return all(np.isfinite(leaf).all() for leaf in leaves(self.state).values() if leaf.ndim)
 
     def snapshot(self) -> Snapshot:
         w = self.solver.solution(self.state)[: inner_size(self.stated.inner)].copy()
-        return Snapshot(self.stated, self.progress, w, lambda: self.solver.dual(self.problem, self.state))
+        return Snapshot(
+            self.stated,
+            self.progress,
+            w,
+            lambda: self.solver.dual(self.problem, self.state),
+            known_value(self.solver, self.state),
+            known_certificate(self.solver, self.state),
+            known_phase(self.solver, self.state),
+        )
 
     def look(self) -> None:
         """Record the objective and keep the best point."""
@@ -243,8 +266,13 @@ class _Run:
             stop = Stop.DIVERGED
         if stop not in (Stop.DIVERGED, Stop.INTERRUPTED):
             value, x, dual = seen.value, self.solver.solution(self.state).copy(), seen.dual
-        w = x[: inner_size(self.stated.inner)].copy()
-        return Result(w, value, dual, stop, self.trace, self.progress, x)
+        else:
+            return self.packed(stop, value, x, dual, None)
+        return self.packed(stop, value, x, dual, known_slopes(self.solver, self.state))
+
+    def packed(self, stop: Stop, value: float, x: np.ndarray, dual: np.ndarray, slopes: Slopes | None) -> Result:
+        w, proved = x[: inner_size(self.stated.inner)].copy(), known_certificate(self.solver, self.state)
+        return Result(w, value, dual, stop, self.trace, self.progress, x, slopes, proved)
 
 
 def first_point(problem: Problem, w0: np.ndarray | None) -> np.ndarray:

@@ -14,25 +14,42 @@ from xrisk.run.budget import Budget, Progress
 
 
 class TracePoint(NamedTuple):
-    """The exact objective at one moment of a run."""
+    """The exact objective at one moment of a run, and what was known of the optimum."""
 
     iterations: int
     oracle_calls: int
     seconds: float
     value: float
+    bound: float = -np.inf  # a proved lower bound on the optimum
+    phase: str = "run"  # what the method was doing
 
 
 class Snapshot:
     """The run as an observer sees it; the objective and the duals are computed when first asked for."""
 
-    def __init__(self, problem: Problem, progress: Progress, w: np.ndarray, dual: Callable[[], np.ndarray]) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        progress: Progress,
+        w: np.ndarray,
+        dual: Callable[[], np.ndarray],
+        known: float = np.nan,
+        certificate: Any = None,
+        phase: str = "run",
+    ) -> None:
         self.problem, self.progress, self.w = problem, replace(progress), w
-        self._dual = dual
+        self.certificate, self.phase = certificate, phase
+        self._dual, self._known = dual, known
 
     @cached_property
     def value(self) -> float:
         """The exact objective at ``w``."""
-        return self.problem.value(self.w)
+        return self.problem.value(self.w) if np.isnan(self._known) else self._known
+
+    @property
+    def bound(self) -> float:
+        """A proved lower bound on the optimum."""
+        return -np.inf if self.certificate is None else self.certificate.dual
 
     @cached_property
     def dual(self) -> np.ndarray:
@@ -69,7 +86,8 @@ class Trace:
         """Add a point, once for each iteration count."""
         if not self.points or self.points[-1].iterations < seen.progress.iterations:
             done = seen.progress
-            self.points.append(TracePoint(done.iterations, done.oracle_calls, done.seconds, seen.value))
+            known = (done.iterations, done.oracle_calls, done.seconds, seen.value, seen.bound, seen.phase)
+            self.points.append(TracePoint(*known))
 
     def __getattr__(self, name: str) -> np.ndarray:
         if name in TracePoint._fields:

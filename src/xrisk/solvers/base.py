@@ -1,17 +1,37 @@
 """What the driver asks of a solver."""
 
+import enum
 import numbers
 from typing import Any, Protocol
 
 import numpy as np
 
 from xrisk.compile import canonical
+from xrisk.generic import generic
 from xrisk.inner.oracle import Oracles, inner_count
 from xrisk.problem import Problem, coupled
 from xrisk.solvers.card import MethodCard, require
 from xrisk.solvers.schedules import average_weight, check_fraction, check_step
 
 BLOCKS = 8  # per iteration, where a solver leaves them open
+
+
+class Stop(enum.Enum):
+    """Why a run ended; the value is the sentence to read."""
+
+    CONVERGED = "converged: the gap is within the tolerance"
+    UNTIL = "what the run was asked to reach is reached"
+    ITERATIONS = "the budget of iterations is used up"
+    ORACLE_CALLS = "the budget of oracle calls is used up"
+    SECONDS = "the budget of seconds is used up"
+    ROUNDING = "the method can do no better in floating point"
+    FLAT = "the objective is flat to the tolerance but w still moves: the minimum may not be attained"
+    UNBOUNDED = "the objective falls without bound"
+    INTERRUPTED = "interrupted: this is the best point seen so far"
+    DIVERGED = "the iterates diverged, a smaller step is needed: this is the best point seen before"
+
+    def __str__(self) -> str:
+        return self.value
 
 
 class Solver(Protocol):
@@ -47,6 +67,66 @@ class Solver(Protocol):
 
     def oracles(self, problem: Problem, t: int) -> Oracles:
         """Calls of the oracles in the first t iterations, full passes included."""
+
+
+@generic
+def known_stop(solver, state):
+    """Why the method has ended by itself, a `Stop`; None while it has not. Of a solver and its state."""
+
+
+@known_stop.otherwise
+def _(solver, state):
+    return None
+
+
+@generic
+def known_slopes(solver, state):
+    """Slopes of the losses that belong to the dual weights, `xrisk.inner.passes.Slopes`; None where none are kept."""
+
+
+@known_slopes.otherwise
+def _(solver, state):
+    return None
+
+
+@generic
+def known_value(solver, state):
+    """The objective at the solution; NaN of a method that does not know it."""
+
+
+@known_value.otherwise
+def _(solver, state):
+    return np.nan
+
+
+@generic
+def known_certificate(solver, state):
+    """What the method has proved of its solution, a `Certificate`; None where nothing."""
+
+
+@known_certificate.otherwise
+def _(solver, state):
+    return None
+
+
+@generic
+def known_phase(solver, state):
+    """What the method is doing, in a word."""
+
+
+@known_phase.otherwise
+def _(solver, state):
+    return "run"
+
+
+@generic
+def passes_made(solver, problem, state, t):
+    """Calls of the oracles in the t iterations so far, of a method whose iterations take more or fewer of them."""
+
+
+@passes_made.otherwise
+def _(solver, problem, state, t):
+    return solver.oracles(problem, t)
 
 
 def settled(problem: Problem, solver: Any) -> tuple[Problem, Any]:

@@ -59,6 +59,16 @@ def loss_kink(loss: Any, y: float) -> tuple[float, float, float]:
 
 
 @generic
+def loss_piece(loss: Any, y: float) -> tuple[float, float, float, float]:
+    """(lo, hi, at, bend) with ℓ(z, y) = max of v (z − at) − bend·v²/2 over v in [lo, hi]; lines and parabolas only."""
+
+
+@generic
+def loss_terms(loss: Any, z: float, y: float) -> tuple[float, float, float]:
+    """(ℓ, ∂ℓ/∂z, ∂²ℓ/∂z²) at once, for loops over all samples."""
+
+
+@generic
 def scores_value(loss: Any, z: np.ndarray, k: int) -> float:
     """ℓ(z, k) of K scores ``z`` (shape (K,)) and the class k."""
 
@@ -91,3 +101,14 @@ def _(loss):
 @loss_is_affine.otherwise
 def _(loss):
     return False
+
+
+@loss_piece.otherwise
+def _(loss, y):
+    lo, hi, at = loss_kink(loss, y)
+    return lo, hi, at, 0.0
+
+
+@loss_terms.otherwise
+def _(loss, z, y):
+    return loss_value(loss, z, y), loss_slope(loss, z, y), loss_curvature(loss, z, y)

@@ -12,12 +12,23 @@ from xrisk.functions.loss.generics import (
     loss_is_classification,
     loss_kink,
     loss_lipschitz,
+    loss_piece,
     loss_slope,
     loss_smoothness,
+    loss_terms,
     loss_value,
 )
 from xrisk.functions.parameters import positive
-from xrisk.functions.special import clip, exp, exp_conjugate, log1pexp, negative_entropy, sigmoid, sigmoid_slope
+from xrisk.functions.special import (
+    clip,
+    exp,
+    exp_conjugate,
+    log1pexp,
+    logistic_terms,
+    negative_entropy,
+    sigmoid,
+    sigmoid_slope,
+)
 
 
 class Logistic(NamedTuple):
@@ -283,3 +294,19 @@ def _(loss, y):
 @loss_smoothness.of(MarginLoss)
 def _(loss):
     return 0.0
+
+
+@loss_piece.of(SquaredHinge)
+def _(loss, y):
+    return (-np.inf, 0.0, 1.0, 0.5) if y > 0 else (0.0, np.inf, -1.0, 0.5)
+
+
+@loss_piece.of(SmoothedHinge)
+def _(loss, y):
+    return (-1.0, 0.0, 1.0, loss.width) if y > 0 else (0.0, 1.0, -1.0, loss.width)
+
+
+@loss_terms.of(Logistic)
+def _(loss, z, y):
+    value, tail, curvature = logistic_terms(y * z)
+    return value, -y * tail, curvature

@@ -11,6 +11,7 @@ from xrisk.functions.loss.generics import (
     loss_is_affine,
     loss_kink,
     loss_lipschitz,
+    loss_piece,
     loss_slope,
     loss_smoothness,
     loss_value,
@@ -239,3 +240,8 @@ def _(loss):
 @loss_is_affine.of(AffineLoss)
 def _(loss):
     return True
+
+
+@loss_piece.of(Huber)
+def _(loss, y):
+    return -loss.delta, loss.delta, y, 1.0

@@ -12,10 +12,12 @@ from xrisk.functions.outer.generics import (
     outer_domain,
     outer_dual_step,
     outer_is_monotone,
+    outer_is_piece,
     outer_is_piecewise_linear,
     outer_is_smooth,
     outer_kink,
     outer_lipschitz,
+    outer_piece,
     outer_prox,
     outer_slope,
     outer_smoothness,
@@ -209,3 +211,22 @@ def _(f):
     lo, hi, at, offset = outer_kink(f.f)
     gain = f.factor * f.slope
     return (gain * lo, gain * hi, (at - f.shift) / f.slope, f.factor * offset + f.constant)
+
+
+@outer_piece.of(Smoothed)
+def _(f):
+    lo, hi, at, bend = outer_piece(f.f)
+    return lo, hi, at, bend + f.nu
+
+
+@outer_piece.of(Scaled)
+def _(f):
+    lo, hi, at, bend = outer_piece(f.f)
+    gain = f.factor * f.slope
+    return gain * lo, gain * hi, (at - f.shift) / f.slope, bend / (gain * f.slope)
+
+
+@outer_is_piece.of(Smoothed)
+@outer_is_piece.of(Scaled)
+def _(f):
+    return outer_is_piece(f.f)

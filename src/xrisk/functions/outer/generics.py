@@ -71,6 +71,21 @@ def outer_kink(f: Any) -> tuple[float, float, float, float]:
     """(lo, hi, at, offset) with f(u) = offset + max of y (u − at) over y in [lo, hi]; piecewise linear f only."""
 
 
+@generic
+def outer_piece(f: Any) -> tuple[float, float, float, float]:
+    """(lo, hi, at, bend) with f(u) = constant + max of y (u − at) − bend·y²/2 over y in [lo, hi]."""
+
+
+@generic
+def outer_is_piece(f: Any) -> bool:
+    """Whether ``outer_piece`` describes f."""
+
+
+@outer_is_piece.otherwise
+def _(f):
+    return False
+
+
 @outer_is_piecewise_linear.otherwise
 def _(f):
     return False

@@ -11,10 +11,12 @@ from xrisk.functions.outer.generics import (
     outer_domain,
     outer_dual_step,
     outer_is_monotone,
+    outer_is_piece,
     outer_is_piecewise_linear,
     outer_is_smooth,
     outer_kink,
     outer_lipschitz,
+    outer_piece,
     outer_prox,
     outer_slope,
     outer_smoothness,
@@ -232,3 +234,16 @@ def _(f, upper):
 @outer_kink.of(Identity)
 def _(f):
     return (1.0, 1.0, 0.0, 0.0)
+
+
+@outer_piece.of(CVaRHinge)
+@outer_piece.of(HardNonsmooth)
+def _(f):
+    lo, hi, at, _ = outer_kink(f)
+    return lo, hi, at, 0.0
+
+
+@outer_is_piece.of(CVaRHinge)
+@outer_is_piece.of(HardNonsmooth)
+def _(f):
+    return True

@@ -11,8 +11,10 @@ from xrisk.functions.outer.generics import (
     outer_domain,
     outer_dual_step,
     outer_is_monotone,
+    outer_is_piece,
     outer_is_smooth,
     outer_lipschitz,
+    outer_piece,
     outer_prox,
     outer_slope,
     outer_smoothness,
@@ -259,3 +261,25 @@ def _(f, upper):
 @outer_smoothness.of(HardSmooth)
 def _(f, upper):
     return 1.0 if upper > -1.0 else 0.0
+
+
+@outer_piece.of(ChiSquareA)
+def _(f):
+    return 0.0, np.inf, -f.lam, f.lam
+
+
+@outer_piece.of(ChiSquareB)
+def _(f):
+    return 0.0, np.inf, -2.0 * f.lam, 2.0 * f.lam
+
+
+@outer_piece.of(HardSmooth)
+def _(f):
+    return f.nu - 1.0, f.nu + 1.0, -f.nu, 1.0
+
+
+@outer_is_piece.of(ChiSquareA)
+@outer_is_piece.of(ChiSquareB)
+@outer_is_piece.of(HardSmooth)
+def _(f):
+    return True

@@ -199,14 +199,32 @@ def fix_points(walls: Walls) -> tuple[Walls, np.ndarray, np.ndarray]:
     return walls._replace(low=low, high=high), fixed, place
 
 
-def interior_start(walls: Walls, unit: np.ndarray) -> np.ndarray:
-    """A point (d) well inside, near zero where it may be; ``unit`` (d) says what is near."""
+def interior_start(walls: Walls, unit: np.ndarray, near: np.ndarray) -> np.ndarray:
+    """A point (d) well inside, near ``near`` (d) where it may be; ``unit`` (d) says what is close to a wall."""
     if np.isfinite(walls.total):
-        w = np.zeros(walls.low.size)
+        w = near.copy()
         w[: walls.covered] = walls.total / walls.covered
         return w
     margin = np.minimum(unit, 0.25 * (walls.high - walls.low))
-    return np.clip(np.zeros(walls.low.size), walls.low + margin, walls.high - margin)
+    w = np.clip(near, walls.low + margin, walls.high - margin)
+    length = float(np.linalg.norm(w[: walls.covered]))
+    if length > 0.9 * walls.radius:
+        w[: walls.covered] *= 0.9 * walls.radius / length
+    return w
+
+
+def wall_diagonal(walls: Walls, w: np.ndarray, mu: float) -> np.ndarray:
+    """Diagonal (d) of the Hessian of the same, but for what couples coordinates."""
+    diagonal = walls.l2 + mu / (w - walls.low) ** 2 + mu / (walls.high - w) ** 2
+    inside = w[: walls.covered]
+    if np.isfinite(walls.radius):
+        slack = _ball_slack(walls, inside)
+        diagonal[: walls.covered] += 2.0 * mu / slack + 4.0 * mu / slack**2 * inside**2
+    if walls.strength > 0.0:
+        square = walls.strength**2
+        root = np.hypot(mu, walls.strength * _norms(walls, inside))
+        diagonal[: walls.covered] += square * (mu if walls.size == 1 else root) / ((mu + root) * root)
+    return diagonal
 
 
 def _ball_slack(walls: Walls, inside: np.ndarray) -> float:

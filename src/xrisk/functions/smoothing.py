@@ -14,26 +14,21 @@ import numpy as np
 from numba import njit
 
 from xrisk.compile import kernel
-from xrisk.functions import (
-    ChiSquareA,
-    ChiSquareB,
-    CVaRHinge,
-    HardNonsmooth,
-    HardSmooth,
+from xrisk.functions.loss import (
     HingeLoss,
-    Huber,
-    Power,
-    Scaled,
-    Smoothed,
-    SmoothedHinge,
-    SquaredHinge,
-    loss_curvature,
     loss_is_affine,
     loss_kink,
-    loss_slope,
+    loss_piece,
+    loss_terms,
     loss_value,
+)
+from xrisk.functions.outer import (
+    CVaRHinge,
+    Power,
+    Scaled,
     outer_curvature,
-    outer_kink,
+    outer_is_piece,
+    outer_piece,
     outer_slope,
 )
 from xrisk.generic import generic
@@ -41,26 +36,16 @@ from xrisk.generic import generic
 formula = njit(error_model="numpy")
 
 
-class Bent(NamedTuple):
+class Piecewise(NamedTuple):
     """A loss of lines and parabolas."""
 
     loss: Any = HingeLoss()
 
 
-class BentOuter(NamedTuple):
+class PiecewiseOuter(NamedTuple):
     """An outer function of lines and parabolas."""
 
     f: Any = CVaRHinge()
-
-
-@generic
-def loss_arc(loss, y):
-    """(lo, hi, at, bend) with ℓ(z, y) = max of v (z − at) − bend·v²/2 over v in [lo, hi]."""
-
-
-@generic
-def outer_arc(f):
-    """(lo, hi, at, bend) with f(u) = constant + max of y (u − at) − bend·y²/2 over y in [lo, hi]."""
 
 
 @generic
@@ -73,78 +58,30 @@ def smooth_outer(f, u, mu):
     """(slope, curvature) of the stand-in."""
 
 
-def bend_loss(loss: Any) -> Any:
+def smoothable_loss(loss: Any) -> Any:
     """The loss, wrapped if it is made of lines and parabolas."""
     kinked = type(loss) in loss_kink.table and not loss_is_affine(loss)
-    return Bent(loss) if kinked or type(loss) in loss_arc.table else loss
+    return Piecewise(loss) if kinked or type(loss) in loss_piece.table else loss
 
 
-def bend_outer(f: Any) -> Any:
+@generic
+def plain_loss(loss):
+    """The loss before it was wrapped."""
+
+
+@plain_loss.otherwise
+def _(loss):
+    return loss
+
+
+@plain_loss.of(Piecewise)
+def _(loss):
+    return loss.loss
+
+
+def smoothable_outer(f: Any) -> Any:
     """The outer function, wrapped if it is made of lines and parabolas."""
-    return BentOuter(f) if has_arc(f) else f
-
-
-def has_arc(f: Any) -> bool:
-    """Whether ``outer_arc`` describes f."""
-    if isinstance(f, (Scaled, Smoothed)):
-        return has_arc(f.f)
-    return type(f) in outer_arc.table
-
-
-@loss_arc.otherwise
-def _(loss, y):
-    lo, hi, at = loss_kink(loss, y)
-    return lo, hi, at, 0.0
-
-
-@loss_arc.of(SquaredHinge)
-def _(loss, y):
-    return (-np.inf, 0.0, 1.0, 0.5) if y > 0 else (0.0, np.inf, -1.0, 0.5)
-
-
-@loss_arc.of(SmoothedHinge)
-def _(loss, y):
-    return (-1.0, 0.0, 1.0, loss.width) if y > 0 else (0.0, 1.0, -1.0, loss.width)
-
-
-@loss_arc.of(Huber)
-def _(loss, y):
-    return -loss.delta, loss.delta, y, 1.0
-
-
-@outer_arc.of(CVaRHinge)
-@outer_arc.of(HardNonsmooth)
-def _(f):
-    lo, hi, at, _ = outer_kink(f)
-    return lo, hi, at, 0.0
-
-
-@outer_arc.of(ChiSquareA)
-def _(f):
-    return 0.0, np.inf, -f.lam, f.lam
-
-
-@outer_arc.of(ChiSquareB)
-def _(f):
-    return 0.0, np.inf, -2.0 * f.lam, 2.0 * f.lam
-
-
-@outer_arc.of(HardSmooth)
-def _(f):
-    return f.nu - 1.0, f.nu + 1.0, -f.nu, 1.0
-
-
-@outer_arc.of(Smoothed)
-def _(f):
-    lo, hi, at, bend = outer_arc(f.f)
-    return lo, hi, at, bend + f.nu
-
-
-@outer_arc.of(Scaled)
-def _(f):
-    lo, hi, at, bend = outer_arc(f.f)
-    gain = f.factor * f.slope
-    return gain * lo, gain * hi, (at - f.shift) / f.slope, bend / (gain * f.slope)
+    return PiecewiseOuter(f) if outer_is_piece(f) else f
 
 
 @formula
@@ -174,7 +111,7 @@ def near_end(t, width, bend, mu):
 
 
 @formula
-def arc_slack(t, lo, hi, bend, mu):
+def piece_slack(t, lo, hi, bend, mu):
     """(v − lo, hi − v) at the maximiser v of v t − bend·v²/2 + μ log(v − lo) + μ log(hi − v)."""
     if math.isinf(lo) and math.isinf(hi):
         return np.inf, np.inf
@@ -191,9 +128,9 @@ def arc_slack(t, lo, hi, bend, mu):
 
 
 @kernel
-def arc_slope(t, lo, hi, bend, mu):
+def piece_slope(t, lo, hi, bend, mu):
     """(slope, curvature) of φ_μ at t."""
-    below, above = arc_slack(t, lo, hi, bend, mu)
+    below, above = piece_slack(t, lo, hi, bend, mu)
     if math.isinf(below) and math.isinf(above):
         return t / bend, 1.0 / bend
     v = lo + below if below <= above else hi - above
@@ -201,9 +138,9 @@ def arc_slope(t, lo, hi, bend, mu):
 
 
 @formula
-def arc_terms(t, lo, hi, bend, mu):
+def piece_terms(t, lo, hi, bend, mu):
     """(value, slope, curvature) of φ_μ at t, and by how much v t − φ*(v) falls short of φ(t)."""
-    below, above = arc_slack(t, lo, hi, bend, mu)
+    below, above = piece_slack(t, lo, hi, bend, mu)
     v = t / bend
     curvature = 1.0 / (bend + mu / (below * below) + mu / (above * above))
     wall = 0.0
@@ -219,14 +156,14 @@ def arc_terms(t, lo, hi, bend, mu):
 
 @smooth_loss.otherwise
 def _(loss, z, y, mu):
-    value = loss_value(loss, z, y)
-    return value, loss_slope(loss, z, y), loss_curvature(loss, z, y), value, value
+    value, slope, curvature = loss_terms(loss, z, y)
+    return value, slope, curvature, value, value
 
 
-@smooth_loss.of(Bent)
+@smooth_loss.of(Piecewise)
 def _(loss, z, y, mu):
-    lo, hi, at, bend = loss_arc(loss.loss, y)
-    value, slope, curvature, short = arc_terms(z - at, lo, hi, bend, mu)
+    lo, hi, at, bend = loss_piece(loss.loss, y)
+    value, slope, curvature, short = piece_terms(z - at, lo, hi, bend, mu)
     true = loss_value(loss.loss, z, y)
     return value, slope, curvature, true, true - short
 
@@ -236,10 +173,10 @@ def _(f, u, mu):
     return outer_slope(f, u), outer_curvature(f, u)
 
 
-@smooth_outer.of(BentOuter)
+@smooth_outer.of(PiecewiseOuter)
 def _(f, u, mu):
-    lo, hi, at, bend = outer_arc(f.f)
-    return arc_slope(u - at, lo, hi, bend, mu)
+    lo, hi, at, bend = outer_piece(f.f)
+    return piece_slope(u - at, lo, hi, bend, mu)
 
 
 @smooth_outer.of(Power)

@@ -1,0 +1,214 @@
+"""What both sides of a certificate need of all samples: values, and what a choice of slopes adds up to, with errors."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xrisk.certificate.rounding import (
+    EPS,
+    TINY,
+    Weights,
+    block_conjugate_terms,
+    block_terms,
+    conjugate_above,
+    loss_rounding,
+    outer_conjugate_terms,
+    outer_terms,
+    restricted_above,
+    risk_terms,
+)
+from xrisk.compile import canonical
+from xrisk.data.products import adjoint_rounding, row_scores, scaled_norms
+from xrisk.functions import Restricted, Unpenalised, block_value, loss_is_affine, loss_kink
+from xrisk.functions.smoothing import plain_loss, smoothable_loss
+from xrisk.inner.oracle import inner_count, inner_dim, inner_size
+from xrisk.inner.passes import (
+    NO_SHARE,
+    SUM_ROUNDING,
+    DualTerms,
+    FreePull,
+    LossBounds,
+    Scores,
+    Slopes,
+    adjoint,
+    as_linear_groups,
+    column_sizes,
+    pass_loss,
+    pass_rows,
+    score_count,
+    walk,
+    with_loss,
+)
+from xrisk.problem import Problem, is_risk
+
+# widths tried for the duals of losses with a kink, relative to the mean distance of scores from it
+SMOOTHING = (1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0)
+
+
+class Measured(NamedTuple):
+    """A problem and what its rounding is measured by."""
+
+    problem: Problem
+    inner: Any  # with a loss that can be smoothed
+    penalty: Any  # on the coordinates that are penalised
+    free: int  # coordinates, the last ones, that are not
+    scale: np.ndarray  # (columns,) root mean squares of the columns
+    sizes: np.ndarray  # (rows,) lengths of the rows over the scale
+    lean: np.ndarray  # (rows,) entries in the free coordinate
+    rounding: float  # relative error of sums over the samples
+
+
+class Bounded(NamedTuple):
+    """Numbers and how far each may be from the real number that it stands for."""
+
+    value: np.ndarray
+    error: np.ndarray
+
+
+class Sums(NamedTuple):
+    """What a choice of slopes v adds up to."""
+
+    mean: np.ndarray  # (n, m) of ℓ*(v)
+    size: np.ndarray  # (n, m) of its terms
+    pull: np.ndarray  # Σᵢ qᵢ mean v⊗x on the coordinates that are penalised
+    off: np.ndarray  # by which every entry of it may be off
+
+
+class Candidate(NamedTuple):
+    """Slopes of the losses, times ``up`` where they pull a free coordinate up and ``down`` where down."""
+
+    slopes: Slopes
+    up: float = 1.0
+    down: float = 1.0
+
+
+def measured(problem: Problem) -> Measured:
+    """The problem, its rows measured once for all certificates; refuses what it does not know."""
+    missing = unknown_part(problem)
+    if missing is not None:
+        raise TypeError(f"a certificate is a proof and refuses what it does not know: {missing}")
+    problem = canonical(problem._replace(inner=as_linear_groups(problem.inner)))
+    g, r, free = problem.inner, problem.penalty, 0
+    if isinstance(r, Unpenalised):
+        r, free = r.penalty, r.free
+    rows = pass_rows(g)
+    scale = column_sizes(g)[: inner_size(g) // score_count(g)]
+    scale = np.where(scale > 0.0, scale, 1.0)
+    sizes = scaled_norms(rows, scale)
+    lean = np.zeros(sizes.size)
+    if free:
+        last = np.zeros((1, scale.size))
+        last[0, -1] = 1.0
+        lean = row_scores(rows, last)[:, 0]
+    rounding = adjoint_rounding(rows) + SUM_ROUNDING + EPS * (inner_count(g) + 512)
+    return Measured(problem, with_loss(g, smoothable_loss(pass_loss(g))), r, free, scale, sizes, lean, rounding)
+
+
+def unknown_part(problem: Problem) -> str | None:
+    """A sentence on what a certificate does not know of the problem; None where it knows all."""
+    g, f, r = as_linear_groups(problem.inner), problem.outer, problem.penalty
+    if not walk.implemented(g):
+        return f"inner functions with full passes are needed, got {type(g).__name__}"
+    r = r.penalty if isinstance(r, Unpenalised) else r
+    verbs: list[tuple[Any, Any]] = [(loss_rounding, plain_loss(pass_loss(g))), (conjugate_above, r)]
+    if isinstance(r, Restricted):
+        verbs += [(restricted_above, r.domain), (conjugate_above, r.penalty)]
+    if is_risk(f):
+        verbs.append((risk_terms, f))
+    elif type(f) in block_value.table:
+        verbs += [(block_terms, f), (block_conjugate_terms, f)]
+    else:
+        verbs += [(outer_terms, f), (outer_conjugate_terms, f)]
+    for verb, spec in verbs:
+        if not verb.implemented(spec):
+            return f"{type(spec).__name__} must implement {verb.__name__}"
+    return None
+
+
+def _scores(known: Measured, slopes: Slopes) -> Scores:
+    return Scores(slopes.z, slopes.move, known.sizes, known.lean, slopes.gain)
+
+
+def at_scores(known: Measured, z: np.ndarray, mu: float = 0.0) -> Slopes:
+    """The slopes at the scores z."""
+    return Slopes(z, z, np.zeros(inner_count(known.inner) * inner_dim(known.inner)), mu)
+
+
+def bounded_values(known: Measured, w: np.ndarray, z: np.ndarray) -> Bounded:
+    """The inner values (n, m) at w, whose scores are z."""
+    g = known.problem.inner
+    columns = known.scale.size
+    length = float(np.linalg.norm(w.reshape(-1, columns) * known.scale))
+    # a dot product errs by d roundings; a projection leaves w outside by about as many
+    reach = EPS * (2 * columns + 16) * length
+    sums = walk(g, LossBounds(reach), _scores(known, at_scores(known, z)), NO_SHARE).sums
+    shape = (inner_count(g), inner_dim(g))
+    each = SUM_ROUNDING + EPS * loss_rounding(pass_loss(g))
+    return Bounded(sums[:, 0].reshape(shape), (sums[:, 1] * (1.0 + each) + each * sums[:, 2]).reshape(shape))
+
+
+def slope_candidates(known: Measured, z: np.ndarray, given: Any) -> list[Candidate]:
+    """Slopes of the losses to try: those given and those at the scores z, smoothed by several widths if none are."""
+    loss = pass_loss(known.problem.inner)
+    if given is not None:
+        if np.shape(getattr(given, "z", None)) != z.shape:
+            raise ValueError(f"slopes must be the Slopes of scores of shape {z.shape}, got {type(given).__name__}")
+        there = at_scores(known, z)
+        return [Candidate(there)] if loss_is_affine_of(loss) else [Candidate(given), Candidate(there)]
+    return [Candidate(at_scores(known, z, mu)) for mu in _widths(known, loss, z)]
+
+
+def loss_is_affine_of(loss: Any) -> bool:
+    """Whether the loss has one slope only."""
+    return bool(loss_is_affine(loss))
+
+
+def _widths(known: Measured, loss: Any, z: np.ndarray) -> tuple[float, ...]:
+    if type(loss) not in loss_kink.table or loss_is_affine(loss):
+        return (0.0,)
+    spread = float(np.abs(z - np.median(z)).mean()) or 1.0
+    return (0.0, *(spread * share for share in SMOOTHING))
+
+
+def dual_sums(known: Measured, weights: Weights, candidate: Candidate) -> Sums:
+    """What the slopes add up to, the free coordinates left out of the pull."""
+    g, q = known.inner, weights.q
+    slopes = candidate.slopes
+    visitor = DualTerms(float(slopes.mu), float(candidate.up), float(candidate.down))
+    done = walk(g, visitor, _scores(known, slopes), np.ascontiguousarray(q).reshape(-1))
+    mean, size, spread = (done.sums[:, k].reshape(q.shape) for k in range(3))
+    pull = adjoint(g, done.coefs)
+    off = (known.rounding + weights.loose) * float((np.abs(q) * spread).sum())
+    off += weights.defect * float(spread.max())
+    scale = np.tile(known.scale, score_count(g)) if off > 0.0 else np.zeros(pull.size)
+    kept = slice(0, pull.size - known.free)
+    return Sums(mean, size, pull[kept], off * scale[kept] + (TINY if off > 0.0 else 0.0))
+
+
+def shares_of_slopes(known: Measured, q: np.ndarray, candidate: Candidate) -> tuple[float, float]:
+    """By how much to shrink slopes that pull a free coordinate up, and down, so that its pull is zero."""
+    if known.free > 1:
+        return 0.0, 0.0
+    sums = _free_pull(known, candidate)
+    above, below = float(q.reshape(-1) @ sums[:, 0]), float(q.reshape(-1) @ sums[:, 1])
+    if above > below:
+        return below / above, 1.0
+    return 1.0, above / below if below > 0.0 else 1.0
+
+
+def shares_of_weights(known: Measured, q: np.ndarray, candidate: Candidate) -> tuple[np.ndarray, float]:
+    """The share of each weight at which the free coordinate has no pull, and how near exact ones are, relatively."""
+    if known.free > 1:
+        return np.zeros(q.size), 0.0
+    sums = _free_pull(known, candidate)
+    net = q.reshape(-1) * (sums[:, 0] - sums[:, 1])
+    size, left = float(np.abs(q.reshape(-1)) @ (sums[:, 0] + sums[:, 1])), float(np.abs(net).sum())
+    cancelled = size / left if left > 0.0 else np.inf if size > 0.0 else 1.0
+    above, below = float(net[net > 0].sum()), float(-net[net < 0].sum())
+    up, down = (below / above, 1.0) if above > below else (1.0, above / below if below > 0.0 else 1.0)
+    return np.where(net > 0, up, np.where(net < 0, down, 1.0)), (SUM_ROUNDING + 512 * EPS) * cancelled
+
+
+def _free_pull(known: Measured, candidate: Candidate) -> np.ndarray:
+    slopes = candidate.slopes
+    return walk(known.inner, FreePull(float(slopes.mu)), _scores(known, slopes), NO_SHARE).sums

@@ -1,0 +1,325 @@
+"""Full passes over pairs of rows, which keep nothing of a single pair.
+
+Sums over pairs of rank-one matrices of differences split: with weights hᵢⱼ, their sums rᵢ over j and cⱼ over i,
+
+    Σ hᵢⱼ (xᵢ − xⱼ)(xᵢ − xⱼ)ᵀ = Σ rᵢ xᵢxᵢᵀ + Σ cⱼ xⱼxⱼᵀ − A − Aᵀ,    A = Σᵢ xᵢ (Σⱼ hᵢⱼ xⱼ)ᵀ,
+
+so that a pair costs d operations, not d², by a product of a tile of weights and a tile of rows. Rows are taken
+less their mean, which differences do not see: far from the origin the four terms would cancel.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xrisk.compile import kernel, specialise
+from xrisk.data.products import row_adjoint, row_block, row_tiles, sampled_rows
+from xrisk.data.rows import frozen, row_count
+from xrisk.data.threads import borders, in_parts, one_thread_each
+from xrisk.functions.loss import ExponentialLoss, HingeLoss, SquaredHinge
+from xrisk.functions.smoothing import smooth_loss
+from xrisk.generic import generic
+from xrisk.inner.oracle import exact_values, exact_vjp, inner_size
+from xrisk.inner.pairs import Pairs
+from xrisk.inner.passes import (
+    BLOCK,
+    NO_SHARE,
+    LossValues,
+    Scores,
+    Walk,
+    add_compensated,
+    add_hessian,
+    add_squares,
+    asks_moves,
+    asks_sizes,
+    column_sizes,
+    jacobian,
+    new_buffers,
+    pass_loss,
+    pass_rows,
+    sampled,
+    scores_at,
+    scores_only,
+    visit_block,
+    vjp_by_walk,
+    walk,
+    with_loss,
+)
+
+TILE = 2**20  # pairs whose weights are held at a time: 8 MB
+
+exact_vjp.of(Pairs)(vjp_by_walk)
+
+
+@pass_rows.of(Pairs)
+def _(g):
+    return g.rows
+
+
+@pass_loss.of(Pairs)
+def _(g):
+    return g.loss
+
+
+@with_loss.of(Pairs)
+def _(g, loss):
+    return g._replace(loss=loss)
+
+
+class PairScores(NamedTuple):
+    """Of the rows i: scores, moves, sizes; of the rows j the same. The margin of a pair is a difference of scores."""
+
+    ahead: np.ndarray  # (n,)
+    behind: np.ndarray  # (m,)
+    ahead_move: np.ndarray  # (n,)
+    behind_move: np.ndarray  # (m,)
+    ahead_off: np.ndarray  # (n,)
+    behind_off: np.ndarray  # (m,)
+    gain: np.ndarray  # (n,)
+
+
+def _of_pairs(g: Pairs, at: Scores) -> PairScores:
+    z, move, off = g.side * at.z[:, 0], g.side * at.move[:, 0], at.off
+    return PairScores(z[g.outer], z[g.inner], move[g.outer], move[g.inner], off[g.outer], off[g.inner], at.gain)
+
+
+@walk.of(Pairs)
+def _(g, visitor, at, share):
+    n, m, scores = g.outer.size, g.inner.size, _of_pairs(g, at)
+    edges = borders(n, 16.0 * m)
+    sums, up = np.empty((n, 4)), np.empty(n)
+
+    def part(low: int, high: int) -> np.ndarray:
+        down = np.zeros(m)
+        run(visitor, g.loss, scores, share, low, high, sums, up, down)
+        return down
+
+    run = specialise(walk_pairs, visitor, g.loss)
+    downs = in_parts(part, edges)
+    sums /= m
+    if not share.size:
+        return Walk(sums, np.empty((1, 0)))
+    rows, down = row_count(g.rows), sum(downs[1:], downs[0])
+    return Walk(sums, g.side * (np.bincount(g.outer, up, rows) - np.bincount(g.inner, down, rows))[None, :])
+
+
+@kernel
+def walk_pairs(visitor, loss, at, share, low, high, sums, up, down):
+    """Rows i from low to high − 1 against all rows j."""
+    room, count = new_buffers(), at.behind.size
+    z, move, off = room.z, room.move, room.off
+    a, b, c, e, one = room.a, room.b, room.c, room.e, room.first
+    lost = np.zeros(4)
+    for i in range(low, high):
+        into, own = sums[i], at.ahead[i]
+        into[:], lost[:], up[i] = 0.0, 0.0, 0.0
+        for start in range(0, count, BLOCK):
+            size = min(BLOCK, count - start)
+            behind = at.behind[start : start + size]
+            for r in range(size):
+                z[r] = own - behind[r]
+            if asks_sizes(visitor):
+                behind_off, reach = at.behind_off[start : start + size], at.ahead_off[i]
+                for r in range(size):
+                    off[r] = reach + behind_off[r]
+            if asks_moves(visitor):
+                behind_move, step, gain = at.behind_move[start : start + size], at.ahead_move[i], at.gain[i]
+                for r in range(size):
+                    move[r] = gain * (step - behind_move[r])
+            visit_block(visitor, loss, room, size)
+            ta, tb, tc, te = 0.0, 0.0, 0.0, 0.0
+            for r in range(size):
+                ta += a[r]
+                tb += b[r]
+                tc += c[r]
+                te += e[r]
+            into[0], lost[0] = add_compensated(into[0], lost[0], ta)
+            into[1], lost[1] = add_compensated(into[1], lost[1], tb)
+            into[2], lost[2] = add_compensated(into[2], lost[2], tc)
+            into[3], lost[3] = add_compensated(into[3], lost[3], te)
+            if share.size > 0:
+                scale, total, left = share[i] / count, 0.0, down[start : start + size]
+                for r in range(size):
+                    total += one[r]
+                    left[r] += scale * one[r]
+                up[i] += scale * total
+
+
+@exact_values.of(Pairs)
+def _(g, w, out):
+    out[:, 0] = pair_means(g.loss, g, scores_at(g, w))
+
+
+@generic
+def pair_means(loss, g, z):
+    """gᵢ (n,) at scores z (rows, 1)."""
+
+
+@pair_means.otherwise
+def _(loss, g, z):
+    return walk(g, LossValues(), scores_only(g, z), NO_SHARE).sums[:, 0]
+
+
+@pair_means.of(ExponentialLoss)
+def _(loss, g, z):
+    ahead, behind = g.side * z[g.outer, 0], g.side * z[g.inner, 0]
+    top = behind.max()  # exp overflows at 710
+    with np.errstate(over="ignore"):
+        return np.exp(top - ahead) * np.exp(behind - top).mean()
+
+
+@pair_means.of(HingeLoss)
+def _(loss, g, z):
+    return _gap_sums(g, z)[0] / g.inner.size
+
+
+@pair_means.of(SquaredHinge)
+def _(loss, g, z):
+    return _gap_sums(g, z)[1] / g.inner.size
+
+
+def _gap_sums(g: Pairs, z: np.ndarray) -> np.ndarray:
+    """Sums over j of (1 − ahead[i] + behind[j])₊ and of its square, (2, n), by sorting both."""
+    ahead, behind = g.side * z[g.outer, 0], g.side * z[g.inner, 0]
+    order, sums = np.argsort(-ahead), np.empty((2, ahead.size))
+    gap_sweep(ahead, order, -np.sort(-behind), sums)
+    return sums
+
+
+@kernel
+def gap_sweep(ahead, order, behind, sums):
+    """Gaps only grow along the sweep, so that nothing but positive numbers is added up."""
+    at, held, first, second = 0.0, 0, 0.0, 0.0
+    for i in order:
+        short = 1.0 - ahead[i]
+        if held > 0:
+            rise = short - at
+            second += rise * (2.0 * first + held * rise)
+            first += held * rise
+        at = short
+        while held < behind.size and short + behind[held] > 0.0:
+            gap = short + behind[held]
+            first += gap
+            second += gap * gap
+            held += 1
+        sums[0, i], sums[1, i] = first, second
+
+
+class Weighing(NamedTuple):
+    """Weights of pairs, and where their sums over i go."""
+
+    fill: Callable  # writes the weights of a tile
+    share: np.ndarray  # (part,) of each row i in the sums
+    down: np.ndarray  # (m,) the sums
+
+
+@jacobian.of(Pairs)
+def _(g, visitor, at):
+    J = np.empty((g.outer.size, inner_size(g)))
+    for part, block in _gradients(g, visitor, at):
+        J[part] = block
+    return J
+
+
+@add_squares.of(Pairs)
+def _(g, visitor, at, c, H):
+    for part, block in _gradients(g, visitor, at):
+        block *= np.sqrt(c[part])[:, None]
+        H += block.T @ block
+
+
+@add_hessian.of(Pairs)
+def _(g, visitor, at, share, coefs, H):
+    centre, scores, fill = _centre(g), _of_pairs(g, at), specialise(tile_curvatures, g.loss)
+    share = share / g.inner.size
+    tiles = row_tiles(g.outer.size, centre.size)
+
+    def part(low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
+        cross, down = np.zeros(H.shape), np.zeros(g.inner.size)
+        for tile in tiles[low:high]:
+            X, Y, up = _weighted(g, visitor, scores, tile, centre, Weighing(fill, share[tile], down))
+            cross += (X * share[tile, None]).T @ (Y - 0.5 * up[:, None] * X)
+        return cross, down
+
+    with one_thread_each():
+        parts = in_parts(part, np.linspace(0, len(tiles), min(4, len(tiles)) + 1).astype(np.int64))
+        down = sum(part[1] for part in parts)
+        for cross, _ in parts:
+            H -= cross + cross.T
+        for tile in row_tiles(g.inner.size, centre.size):
+            X = row_block(g.rows, g.inner[tile]) - centre
+            H += X.T @ (down[tile, None] * X)
+
+
+def _gradients(g: Pairs, visitor: Any, at: Scores) -> Iterator[tuple[slice, np.ndarray]]:
+    """∇gᵢ, stretch by stretch of the rows i."""
+    centre, scale, scores = _centre(g), g.side / g.inner.size, _of_pairs(g, at)
+    for part in row_tiles(g.outer.size, centre.size):
+        n = part.stop - part.start
+        weighing = Weighing(specialise(tile_slopes, g.loss), np.zeros(n), np.zeros(g.inner.size))
+        X, Y, up = _weighted(g, visitor, scores, part, centre, weighing)
+        yield part, scale * (up[:, None] * X - Y)
+
+
+def _weighted(
+    g: Pairs, visitor: Any, at: PairScores, part: slice, centre: np.ndarray, weighing: Weighing
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The rows i of ``part`` (part, d), their weights times the rows j (part, d), and the sums of these weights."""
+    X = row_block(g.rows, g.outer[part]) - centre
+    Y, up = np.zeros(X.shape), np.zeros(X.shape[0])
+    for columns in row_tiles(g.inner.size, centre.size, TILE // X.shape[0]):
+        weights = np.empty((X.shape[0], columns.stop - columns.start))
+        weighing.fill(g.loss, at.ahead[part], at.behind[columns], visitor.mu, weights)
+        Y += weights @ (row_block(g.rows, g.inner[columns]) - centre)
+        up += weights.sum(axis=1)
+        weighing.down[columns] += weighing.share @ weights
+    return X, Y, up
+
+
+def _centre(g: Pairs) -> np.ndarray:
+    rows = row_count(g.rows)
+    return row_adjoint(g.rows, np.full((rows, 1), 1.0 / rows))[0]
+
+
+@kernel
+def tile_slopes(loss, ahead, behind, mu, weights):
+    for i in range(ahead.size):
+        for j in range(behind.size):
+            weights[i, j] = smooth_loss(loss, ahead[i] - behind[j], 1.0, mu)[1]
+
+
+@kernel
+def tile_curvatures(loss, ahead, behind, mu, weights):
+    for i in range(ahead.size):
+        for j in range(behind.size):
+            weights[i, j] = smooth_loss(loss, ahead[i] - behind[j], 1.0, mu)[2]
+
+
+@column_sizes.of(Pairs)
+def _(g):
+    """Root mean square of the differences: the variances of both sides and the distance of their means."""
+    centre = _centre(g)
+    first, second = np.zeros((2, 2, inner_size(g)))
+    for side, listed in enumerate((g.outer, g.inner)):
+        for part in row_tiles(listed.size, centre.size):
+            X = row_block(g.rows, listed[part]) - centre
+            first[side] += X.sum(axis=0) / listed.size
+            second[side] += np.einsum("ij,ij->j", X, X) / listed.size
+    return np.sqrt(np.maximum(second.sum(axis=0) - 2.0 * first[0] * first[1], 0.0))
+
+
+LEAST_SAMPLE = 50  # rows of either side that a sample keeps, if there are so many
+
+
+@sampled.of(Pairs)
+def _(g, share, rng):
+    outer, inner = (_some(listed, share, rng) for listed in (g.outer, g.inner))
+    rows = sampled_rows(g.rows, np.concatenate([outer, inner]))
+    n = outer.size
+    return g._replace(rows=rows, outer=frozen(np.arange(n)), inner=frozen(np.arange(n, n + inner.size)))
+
+
+def _some(listed: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
+    size = min(listed.size, max(LEAST_SAMPLE, int(np.ceil(np.sqrt(share) * listed.size))))
+    return listed[np.sort(rng.permutation(listed.size)[:size])]

@@ -1,0 +1,281 @@
+"""L-BFGS on smoothed problems: a full-batch method that needs no matrix, for any number of variables."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xrisk.data.threads import one_thread_each
+from xrisk.inner.oracle import Oracles, inner_samples
+from xrisk.inner.passes import Slopes, score_count, scores_at
+from xrisk.problem import Problem
+from xrisk.solvers.base import Stop, known_phase, known_slopes, known_stop, known_value, passes_made, whole
+from xrisk.solvers.card import FULL_PASSES, MethodCard
+from xrisk.solvers.newton.barrier import longest_step, wall_diagonal
+from xrisk.solvers.newton.smoothed import (
+    START,
+    Point,
+    SmoothedProblem,
+    check_smoothing,
+    dual_of,
+    evaluate,
+    first_point,
+    gradient,
+    line_search,
+    outward,
+    row_terms,
+    shortfall,
+    smoothed_problem,
+    stationarity,
+)
+
+CUT = 0.25  # by which the smoothing falls at most at once
+BALANCE = 0.5  # the smoothing falls when what is missing to stationarity is below this part of what it costs
+PART = 0.5  # of the tolerance that smoothing may cost in the end
+LEAST_SMOOTHING = 1e-13
+STUCK = 30  # iterations in a row that bring nothing, after which rounding has ended progress
+
+
+class LBFGSState(NamedTuple):
+    w: np.ndarray  # (d,) parameters
+    x: np.ndarray  # (d,) the same, what an intercept absorbs taken out of the columns
+    z: np.ndarray  # (rows, scores)
+    shift: np.ndarray  # thresholds of the blocks
+    y: np.ndarray  # (n, m) dual weights
+    grad: np.ndarray  # (d,) of the smoothed objective
+    metric: np.ndarray  # (d,) first guess at the diagonal of its Hessian
+    moves: np.ndarray  # (memory, d) the last steps
+    turns: np.ndarray  # (memory, d) how the gradient changed along them
+    theta: float  # smoothing
+    mu: float  # smoothing of the losses
+    value: float  # objective
+    short: float  # what the smoothing costs
+    gap: float  # estimate of value − optimum
+    best: float  # the smallest gap so far
+    since: int  # iterations since it was found
+    kept: int  # steps remembered
+    ended: int  # 0 while running
+    values: int  # full passes for values
+    gradients: int  # full passes for gradients
+    t: int  # iterations
+
+
+ENDINGS = (None, Stop.CONVERGED, Stop.ROUNDING, Stop.UNBOUNDED)  # by the number a state keeps
+
+
+class SmoothedLBFGS(NamedTuple):
+    """L-BFGS on the problem smoothed, the smoothing cut whenever the point is stationary enough for it.
+
+    The smoothed problem is that of `Newton`; an iteration takes two products with the data matrix and as many numbers
+    as ``2·memory`` gradients beside it. A run ends by itself when the estimated gap, that of the dual point which the
+    smoothed weights and slopes make, is at most ``tol`` relative to the objective.
+
+    Parameters
+    ----------
+    tol : float
+        Accepted gap relative to the objective.
+    smoothing : float
+        First smoothing, relative to the size of the problem; a warm start wants little.
+    memory : int
+        Steps remembered.
+
+    Examples
+    --------
+    >>> import xrisk
+    >>> from xrisk.datasets import make_groups
+    >>> table = make_groups(5, n=500, random_state=0)
+    >>> problem = xrisk.group_dro(table.X, table.y, table.groups, divergence="max", l2=0.01)
+    >>> result = xrisk.minimize(problem, xrisk.solvers.SmoothedLBFGS(tol=1e-4), budget=xrisk.Budget(iterations=1000))
+    >>> str(result.stop)
+    'converged: the gap is within the tolerance'
+    """
+
+    tol: float = 1e-4
+    smoothing: float = START
+    memory: int = 10
+
+    def card(self) -> MethodCard:
+        return MethodCard(
+            "smoothed L-BFGS",
+            "Liu and Nocedal 1989 on smoothed problems",
+            "ours",
+            values="all, once or more",
+            gradients="all, once",
+            rate="linear at each smoothing; about 30 to 150 iterations to 1e-3 in practice",
+            needs=(FULL_PASSES,),
+        )
+
+    def prepare(self, problem: Problem) -> tuple[SmoothedProblem, Any]:
+        check_smoothing(self)
+        if whole("memory", self.memory) < 1:
+            raise ValueError(f"memory must be at least 1, got {self.memory}")
+        return smoothed_problem(problem), self
+
+    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
+        return w
+
+    def init(self, problem: SmoothedProblem, x: np.ndarray, rng: np.random.Generator) -> LBFGSState:
+        _, point = first_point(problem, x, self.smoothing)
+        empty = np.zeros((self.memory, x.size))
+        blank = LBFGSState(
+            x,
+            x,
+            point.z,
+            point.shift,
+            point.y,
+            x,
+            x,
+            empty,
+            empty.copy(),
+            0.0,
+            0.0,
+            0.0,
+            0.0,
+            0.0,
+            np.inf,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+        )
+        return _at(problem, self, blank, point)
+
+    def advance(self, problem: SmoothedProblem, state: LBFGSState, n_steps: int, rng: Any) -> LBFGSState:
+        with one_thread_each():
+            for _ in range(n_steps):
+                if state.ended:
+                    return state
+                state = lbfgs_step(problem, self, state)
+        return state
+
+    def solution(self, state: LBFGSState) -> np.ndarray:
+        return state.w
+
+    def dual(self, problem: SmoothedProblem, state: LBFGSState) -> np.ndarray:
+        return state.y
+
+    def oracles(self, problem: SmoothedProblem, t: int) -> Oracles:
+        samples = inner_samples(problem.problem.inner)
+        return Oracles(t * samples, t * samples)  # at the least: a line search may take more values
+
+
+@known_stop.of(SmoothedLBFGS)
+def _(solver, state):
+    return ENDINGS[state.ended]
+
+
+@known_phase.of(SmoothedLBFGS)
+def _(solver, state):
+    return "lbfgs"
+
+
+@known_value.of(SmoothedLBFGS)
+def _(solver, state):
+    return state.value
+
+
+@known_slopes.of(SmoothedLBFGS)
+def _(solver, state):
+    return Slopes(state.z, state.z, np.zeros(state.y.size), state.mu)
+
+
+@passes_made.of(SmoothedLBFGS)
+def _(solver, problem, state, t):
+    samples = inner_samples(problem.problem.inner)
+    return Oracles(state.values * samples, state.gradients * samples)
+
+
+def lbfgs_step(task: SmoothedProblem, solver: SmoothedLBFGS, state: LBFGSState) -> LBFGSState:
+    """One step; the smoothing is cut first where the point is stationary enough."""
+    state = _less_smoothing(task, solver, state)
+    dx = -two_loops(state)
+    along = float(state.grad @ dx)
+    if not along < 0.0:  # rounding has spoiled what is remembered
+        state = state._replace(kept=0)
+        dx = -state.grad / state.metric
+        along = float(state.grad @ dx)
+    if not along < 0.0 or state.since > STUCK:
+        return state._replace(ended=ENDINGS.index(Stop.ROUNDING), t=state.t + 1)
+    dz = scores_at(task.inner, dx)
+    here = Point(state.x, state.z, np.zeros((0, 4)), state.shift, state.y, state.y, state.theta, along)
+    point = line_search(task, here, dx, dz, 0.995 * longest_step(task.walls, state.x, dx))
+    if point is here:
+        return state._replace(ended=ENDINGS.index(Stop.ROUNDING), t=state.t + 1)
+    new = _at(task, solver, state, point)
+    return remembered(new, new.x - state.x, new.grad - state.grad)._replace(t=state.t + 1)
+
+
+def _at(task: SmoothedProblem, solver: SmoothedLBFGS, state: LBFGSState, point: Point) -> LBFGSState:
+    """The state at a point that has just been evaluated."""
+    before = task.passes.copy()
+    coefs = row_terms(task, point)
+    grad = gradient(task, point, coefs)
+    value, short = shortfall(task, point)
+    gap = short + stationarity(task, point, grad, coefs)
+    curvature = float(coefs[1].sum()) if coefs.shape[0] == 2 and score_count(task.inner) == 1 else 0.25
+    metric = wall_diagonal(task.walls, point.x, point.theta * task.wall_size) + point.theta * task.ridge
+    metric += curvature * task.columns**2
+    ended = 0
+    if gap <= solver.tol * abs(value):
+        ended = ENDINGS.index(Stop.CONVERGED)
+    elif not value > -1e7 * task.size:
+        ended = ENDINGS.index(Stop.UNBOUNDED)
+    better = gap < 0.999 * state.best
+    return state._replace(
+        w=outward(task, point.x),
+        x=point.x,
+        z=point.z,
+        shift=point.shift,
+        y=dual_of(task, point).y,
+        grad=grad,
+        metric=np.maximum(metric, 1e-300),
+        theta=point.theta,
+        mu=point.theta * task.loss_size,
+        value=value,
+        short=short,
+        gap=gap,
+        best=min(gap, state.best),
+        since=0 if better else state.since + 1,
+        ended=ended,
+        values=state.values + int(task.passes[0] - before[0]) + 1,
+        gradients=state.gradients + 1,
+    )
+
+
+def _less_smoothing(task: SmoothedProblem, solver: SmoothedLBFGS, state: LBFGSState) -> LBFGSState:
+    goal = PART * solver.tol * max(abs(state.value), 1e-12 * task.size)
+    enough = state.short <= goal or state.theta < LEAST_SMOOTHING
+    if enough or state.gap - state.short > BALANCE * state.short:
+        return state
+    theta = state.theta * max(CUT, min(goal / state.short, 1.0))
+    return _at(task, solver, state, evaluate(task, state.x, state.z, theta, state))
+
+
+def remembered(state: LBFGSState, move: np.ndarray, turn: np.ndarray) -> LBFGSState:
+    """The state with one more step in its memory, which must have turned the gradient the right way."""
+    if not float(move @ turn) > 1e-14 * float(np.linalg.norm(move) * np.linalg.norm(turn)):
+        return state
+    place = state.kept % state.moves.shape[0]
+    moves, turns = state.moves.copy(), state.turns.copy()
+    moves[place], turns[place] = move, turn
+    return state._replace(moves=moves, turns=turns, kept=state.kept + 1)
+
+
+def two_loops(state: LBFGSState) -> np.ndarray:
+    """The product of the gradient with the remembered guess at the inverse of the Hessian."""
+    memory, kept = state.moves.shape[0], state.kept
+    recent = [k % memory for k in range(kept - 1, max(kept - memory, 0) - 1, -1)]
+    direction, shares = state.grad.copy(), {}
+    for k in recent:
+        shares[k] = float(state.moves[k] @ direction) / float(state.moves[k] @ state.turns[k])
+        direction -= shares[k] * state.turns[k]
+    scale = 1.0
+    if recent:
+        turn = state.turns[recent[0]]
+        scale = float(state.moves[recent[0]] @ turn) / float(turn @ (turn / state.metric))
+    direction *= scale / state.metric
+    for k in reversed(recent):
+        back = float(state.turns[k] @ direction) / float(state.moves[k] @ state.turns[k])
+        direction += (shares[k] - back) * state.moves[k]
+    return direction

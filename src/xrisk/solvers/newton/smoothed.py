@@ -1,0 +1,333 @@
+"""A convex problem of linear scores as the full-batch methods see it: every kink smoothed, every domain walled off.
+
+Kinks are smoothed so that slopes are interior dual points, domains get logarithmic walls, thresholds of risks are
+eliminated. At smoothing θ the gap of a stationary point is known, and vanishes with θ.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xrisk.compile import canonical
+from xrisk.data.products import Centred, column_means, with_intercept
+from xrisk.functions import penalty_value
+from xrisk.functions.smoothing import smoothable_loss
+from xrisk.inner.oracle import inner_count, inner_dim, inner_size
+from xrisk.inner.passes import (
+    NO_SHARE,
+    Scores,
+    Slopes,
+    SmoothedTerms,
+    adjoint,
+    as_linear_groups,
+    column_sizes,
+    pass_loss,
+    pass_rows,
+    score_count,
+    score_size,
+    scores_at,
+    walk,
+    with_loss,
+    with_rows,
+)
+from xrisk.problem import Problem, is_risk
+from xrisk.solvers.newton.algebra import positive_or_one
+from xrisk.solvers.newton.barrier import (
+    Walls,
+    fix_points,
+    interior_start,
+    wall_count,
+    wall_gradient,
+    wall_short,
+    walls_of,
+)
+from xrisk.solvers.newton.coupling import (
+    coupled_value,
+    coupling_conjugate,
+    coupling_domain,
+    coupling_is_constrained,
+    coupling_of,
+    coupling_slopes,
+)
+
+START = 0.1  # first smoothing, relative to the size of the problem
+VANISHING = 1e-3  # ridge on scores that nothing else holds, relative to the smoothing
+OFFSET = 10.0  # a column whose mean is so many times its deviation is centred: an intercept absorbs the mean
+
+
+class SmoothedProblem(NamedTuple):
+    """What stays the same while the smoothing vanishes."""
+
+    problem: Problem
+    inner: Any  # as linear groups where it is that, with a loss that can be smoothed and columns centred
+    coupling: Any
+    walls: Walls
+    fixed: np.ndarray  # (d,) coordinates that cannot move
+    place: np.ndarray  # (d,) where those are
+    n: int
+    shape: tuple[int, int]  # of the inner values, constrained ones side by side
+    size: float  # of the objective
+    loss_size: float  # of a loss
+    wall_size: float  # of a wall
+    ridge: np.ndarray  # (d,) times the smoothing: on coordinates that nothing else holds
+    columns: np.ndarray  # (d,) root mean squares
+    centre: np.ndarray  # (d,) what the intercept absorbs; zero where nothing does
+    passes: np.ndarray  # (2,) full passes made so far, for values and for gradients
+
+
+class Point(NamedTuple):
+    """A point on the way, everything known of it."""
+
+    x: np.ndarray
+    z: np.ndarray  # (rows, scores)
+    sums: np.ndarray  # (n·m, 4) smoothed values, values, what the slopes prove of them, derivatives along the move
+    shift: np.ndarray  # thresholds of the blocks
+    y: np.ndarray  # weights, of the problem's shape
+    curve: np.ndarray  # their curvatures
+    theta: float  # smoothing
+    along: float  # derivative of the smoothed objective in the direction last tried
+
+
+def smoothed_problem(problem: Problem) -> SmoothedProblem:
+    """The problem, prepared; raises one sentence where a full-batch method does not know a part of it."""
+    problem = canonical(problem)
+    g = as_linear_groups(problem.inner)
+    if not walk.implemented(g):
+        raise ValueError(f"a full-batch method needs inner functions with full passes, got {type(g).__name__}")
+    if not walls_of.implemented(problem.penalty):
+        raise ValueError(f"a full-batch method knows no walls of the penalty {type(problem.penalty).__name__}")
+    n, m, d = inner_count(g), inner_dim(g), inner_size(g)
+    walls, fixed, place = fix_points(walls_of(problem.penalty, d))
+    g, centre = _centred(g, walls)
+    columns = positive_or_one(column_sizes(g))
+    shape = (1, n) if is_risk(problem.outer) else (n, m)
+    g = with_loss(g, smoothable_loss(pass_loss(g)))
+    coupling, zeros = coupling_of(problem.outer, n, m), np.zeros(d)
+    passes = np.zeros(2, dtype=np.int64)
+    task = SmoothedProblem(
+        problem, g, coupling, walls, fixed, place, n, shape, 1.0, 1.0, 1.0, zeros, columns, centre, passes
+    )
+    x = _inside(task, np.zeros(d))
+    return _held(_sized(task, x), x)
+
+
+def first_point(task: SmoothedProblem, w: np.ndarray, smoothing: float) -> tuple[np.ndarray, Point]:
+    """The user's parameters w moved well inside the walls, and the point there."""
+    x = _inside(task, inward(task, w))
+    return outward(task, x), evaluate(task, x, scores_at(task.inner, x), smoothing)
+
+
+def _inside(task: SmoothedProblem, x: np.ndarray) -> np.ndarray:
+    inside = interior_start(task.walls, 1.0 / (np.sqrt(x.size) * task.columns), x)
+    inside[task.fixed] = task.place[task.fixed]
+    return inside
+
+
+def _centred(g: Any, walls: Walls) -> tuple[Any, np.ndarray]:
+    """The inner functions with columns far from zero centred, where a free intercept makes that the same problem."""
+    rows, d = pass_rows(g), walls.l2.size
+    centre = np.zeros(d)
+    held = walls.covered == d and (walls.strength > 0.0 or np.isfinite(walls.radius) or np.isfinite(walls.total))
+    free = walls.l2[-1] == 0.0 and np.isinf(walls.low[-1]) and np.isinf(walls.high[-1]) and not held
+    if not (free and score_count(g) == 1 and with_intercept(rows) and column_means.implemented(rows.rows)):
+        return g, centre
+    means, squares = column_means(rows.rows)
+    deviations = np.sqrt(np.maximum(squares - means**2, 0.0))
+    far = np.abs(means) > OFFSET * deviations
+    if not far.any():
+        return g, centre
+    centre[:-1] = np.where(far, means, 0.0)
+    return with_rows(g, Centred(rows.rows, centre[:-1].copy())), centre
+
+
+def inward(task: SmoothedProblem, w: np.ndarray) -> np.ndarray:
+    """The variable at the user's parameters w: an intercept takes up the centre."""
+    x = w.copy()
+    x[-1] += float(task.centre @ w)
+    return x
+
+
+def outward(task: SmoothedProblem, x: np.ndarray) -> np.ndarray:
+    """The user's parameters at the variable x."""
+    w = x.copy()
+    w[-1] -= float(task.centre @ x)
+    return w
+
+
+def _sized(task: SmoothedProblem, x: np.ndarray) -> SmoothedProblem:
+    """Measure losses and objective at the start, so that smoothing means the same at every scale of the data."""
+    point = evaluate(task, x, scores_at(task.inner, x), 1e-3)
+    u = point.sums[:, 1]
+    if not np.isfinite(u).all():
+        raise ValueError("the losses overflow near w = 0, where a full-batch method starts: scale the data down")
+    loss_size = float(np.abs(u).mean()) or 1.0
+    spread = float(np.abs(point.y.reshape(-1) * (u - np.median(u))).mean())
+    size = max(float(np.abs(point.y).mean()) * loss_size, spread)
+    if not (np.isfinite(size) and size > 0.0):
+        size = 1.0
+    return task._replace(size=size, loss_size=loss_size, wall_size=size / max(1, wall_count(task.walls)))
+
+
+def _held(task: SmoothedProblem, x: np.ndarray) -> SmoothedProblem:
+    """Hold free coordinates by a ridge that vanishes with the smoothing: on a smoothed kink nothing rests."""
+    start = evaluate(task, x, scores_at(task.inner, x), START)
+    if not shortfall(task, start)[1] > 1e-13 * task.size:  # nothing is smoothed
+        return task
+    walls = task.walls
+    loose = (walls.l2 == 0.0) & (np.isinf(walls.low) | np.isinf(walls.high))
+    loose[: walls.covered] &= walls.strength == 0.0 and np.isinf(walls.radius) and np.isnan(walls.total)
+    ridge = VANISHING * task.size * (task.columns / score_size(task.inner)) ** 2
+    return task._replace(ridge=np.where(loose, ridge, 0.0))
+
+
+def evaluate(task: SmoothedProblem, x: np.ndarray, z: np.ndarray, theta: float, near: Any = None) -> Point:
+    """The point (x, z) at smoothing ``theta``; ``near`` is one whose thresholds are close."""
+    return evaluate_along(task, x, z, theta, np.zeros_like(x), z, near)
+
+
+def evaluate_along(
+    task: SmoothedProblem, x: np.ndarray, z: np.ndarray, theta: float, dx: np.ndarray, dz: np.ndarray, near: Any
+) -> Point:
+    """The point (x, z) at smoothing ``theta``, and the derivative there along (dx, dz)."""
+    sums = walk(task.inner, _terms(task, theta), _scores(task, z, dz), NO_SHARE).sums
+    task.passes[0] += 1
+    u = sums[:, 0].reshape(task.shape)
+    shift = np.zeros(u.shape[0]) if near is None else near.shift.copy()
+    y, curve = np.zeros(task.shape), np.zeros(task.shape)
+    if not np.isfinite(u).all():  # a step too long for exp
+        return Point(x, z, sums, shift, y, curve, theta, np.inf)
+    coupling_slopes(task.coupling, u, theta * task.size / (u.size / task.n), shift, y, curve)
+    with np.errstate(over="ignore", invalid="ignore"):
+        slope = float((y.reshape(-1) * sums[:, 3]).sum() / task.n)
+    slope += float((wall_gradient(task.walls, x, theta * task.wall_size) + theta * task.ridge * x) @ dx)
+    return Point(x, z, sums, shift, y, curve, theta, slope)
+
+
+def _terms(task: SmoothedProblem, theta: float) -> SmoothedTerms:
+    return SmoothedTerms(theta * task.loss_size)
+
+
+def _scores(task: SmoothedProblem, z: np.ndarray, dz: np.ndarray) -> Scores:
+    return Scores(z, dz, z[:, 0], z[:, 0], np.ones(task.shape[0] * task.shape[1]))
+
+
+def row_terms(task: SmoothedProblem, point: Point) -> np.ndarray:
+    """Slopes and curvatures of the objective on the rows: (channels, rows)."""
+    task.passes[1] += 1
+    return walk(task.inner, *visit_of(task, point), point.y.reshape(-1) / task.n).coefs
+
+
+def visit_of(task: SmoothedProblem, point: Point) -> tuple[SmoothedTerms, Scores]:
+    """The visitor and the scores of a pass at the point."""
+    return _terms(task, point.theta), _scores(task, point.z, point.z)
+
+
+def gradient(task: SmoothedProblem, point: Point, coefs: np.ndarray) -> np.ndarray:
+    """Gradient (d,) of the smoothed objective, of its `row_terms`."""
+    grad = wall_gradient(task.walls, point.x, point.theta * task.wall_size) + point.theta * task.ridge * point.x
+    grad += adjoint(task.inner, coefs)
+    grad[task.fixed] = 0.0
+    return grad
+
+
+def shortfall(task: SmoothedProblem, point: Point) -> tuple[float, float]:
+    """Objective at the point, and by how much the dual point falls short of it, were it stationary."""
+    value = coupled_value(task.problem.outer, point.sums[:, 1].reshape(-1, inner_dim(task.inner)))
+    proven = float((point.y.reshape(-1) * point.sums[:, 2]).sum())
+    proven = (proven - coupling_conjugate(task.coupling, point.y)) / task.n
+    short = value - proven + wall_short(task.walls, point.x, point.theta * task.wall_size)
+    short += point.theta * float(task.ridge @ point.x**2)
+    return value + float(penalty_value(task.problem.penalty, point.x)), short
+
+
+def stationarity(task: SmoothedProblem, point: Point, grad: np.ndarray, coefs: np.ndarray) -> float:
+    """About how much lower the dual point is than it would be were the gradient zero.
+
+    Coordinates with a ridge cost grad²/(2·l2); what an intercept is out of balance, and what exceeds an l1 penalty, is
+    taken from the slopes, and the objective falls with them.
+    """
+    walls, value = task.walls, float(point.y.reshape(-1) @ np.abs(point.sums[:, 1])) / task.n
+    ridged = walls.l2 > 0.0
+    cost = 0.5 * float((grad[ridged] ** 2 / walls.l2[ridged]).sum())
+    bounded = ~ridged & np.isfinite(walls.high - walls.low)
+    cost += float((np.abs(grad) * (walls.high - walls.low))[bounded].sum())
+    if np.isfinite(walls.radius):
+        return cost + walls.radius * float(np.linalg.norm(grad[: walls.covered]))
+    loose = ~ridged & ~bounded & ~task.fixed
+    if not loose.any():
+        return cost
+    pulls = np.full(loose.size, float(np.abs(coefs[: score_count(task.inner)]).sum())) * task.columns
+    pulls[: walls.covered] = np.maximum(walls.strength, 1e-3 * pulls[: walls.covered])
+    share = float((np.abs(grad) / np.maximum(pulls, 1e-300))[loose].max())
+    return cost + min(share, 1.0) * value
+
+
+def check_smoothing(solver: Any) -> None:
+    """Refuse a tolerance or a first smoothing that is none."""
+    for name in ("tol", "smoothing"):
+        value = getattr(solver, name)
+        if not (isinstance(value, (int, float)) and 0.0 < value < np.inf):
+            raise ValueError(f"{name} must be a positive number, got {value!r}")
+
+
+def line_search(task: SmoothedProblem, here: Point, dx: np.ndarray, dz: np.ndarray, top: float) -> Point:
+    """A step along dx that takes most of the slope away; slopes keep digits that differences of values lose."""
+    low, high, t, best = (0.0, here.along), None, min(1.0, top), here  # ends by their slopes: points are large
+    for _ in range(40):
+        trial = evaluate_along(task, here.x + t * dx, here.z + t * dz, here.theta, dx, dz, best)
+        if abs(trial.along) <= 0.5 * abs(here.along) or (trial.along < 0.0 and t >= top):
+            return trial
+        if trial.along < 0.0:
+            low, best = (t, trial.along), trial
+        else:
+            high = (t, trial.along)
+        t = _next_step(low, high, top)
+    return best
+
+
+def _next_step(low: Any, high: Any, top: float) -> float:
+    if high is None:
+        return min(4.0 * low[0], top) if low[0] > 0.0 else top
+    rise = high[1] - low[1]
+    share = -low[1] / rise if np.isfinite(rise) else 0.1
+    return low[0] + min(max(share, 0.1), 0.9) * (high[0] - low[0])
+
+
+class DualPoint(NamedTuple):
+    """The dual point that belongs to a point: weights of the inner functions and slopes of the losses."""
+
+    y: np.ndarray  # (n, m)
+    slopes: Slopes
+
+
+def dual_of(task: SmoothedProblem, point: Point) -> DualPoint:
+    """Weights and slopes at the point."""
+    slopes = Slopes(point.z, point.z, np.zeros(point.sums.shape[0]), point.theta * task.loss_size)
+    return DualPoint(point.y.reshape(task.n, -1), slopes)
+
+
+def moved_dual(task: SmoothedProblem, here: Point, last: Point, dz: np.ndarray) -> DualPoint:
+    """Weights and slopes moved to first order along dz from ``here``; ``here`` was evaluated along it.
+
+    With little smoothing left, the slope of a kink runs from bound to bound within a rounding of w; the slope that
+    Newton's step predicts balances the gradient. Losses without a kink have their slopes at ``last``.
+    """
+    y = _moved_weights(task, here)
+    gain = (here.y / np.where(y == 0.0, 1.0, y)).reshape(-1)  # of y and v the product balances the gradient
+    kinked = pass_loss(task.inner) is not pass_loss(as_linear_groups(task.problem.inner))
+    if kinked:
+        slopes = Slopes(here.z, dz, gain, here.theta * task.loss_size)
+    else:
+        slopes = Slopes(last.z, last.z, np.zeros_like(gain), 0.0)
+    return DualPoint(y.reshape(task.n, -1), slopes)
+
+
+def _moved_weights(task: SmoothedProblem, here: Point) -> np.ndarray:
+    du = here.sums[:, 3].reshape(task.shape)
+    if coupling_is_constrained(task.coupling):
+        du = du - (here.curve * du).sum(axis=1, keepdims=True) / positive_or_one(here.curve.sum(axis=1))[:, None]
+    dy = here.curve * du
+    lo, hi = coupling_domain(task.coupling)
+    room = np.where(dy > 0.0, hi - here.y, here.y - lo)
+    share = min(1.0, 0.99 * float(np.min(room / np.maximum(np.abs(dy), 1e-300))))
+    return here.y + share * dy

@@ -1,0 +1,307 @@
+"""Newton's method along a path of smoothed problems: the ground truth for convex problems of linear scores."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xrisk.data.products import scaled_norms, with_intercept
+from xrisk.data.threads import one_thread_each
+from xrisk.inner.oracle import Oracles, inner_samples, inner_size
+from xrisk.inner.passes import (
+    Slopes,
+    add_hessian,
+    add_squares,
+    jacobian,
+    pass_rows,
+    score_count,
+    score_size,
+    scores_at,
+)
+from xrisk.problem import Problem
+from xrisk.solvers.base import Stop, known_phase, known_slopes, known_stop, known_value, passes_made
+from xrisk.solvers.card import FULL_PASSES, MethodCard
+from xrisk.solvers.newton.algebra import Solve, factored, positive_or_one
+from xrisk.solvers.newton.barrier import add_wall_hessian, longest_step
+from xrisk.solvers.newton.coupling import coupling_is_constrained
+from xrisk.solvers.newton.smoothed import (
+    START,
+    DualPoint,
+    Point,
+    SmoothedProblem,
+    check_smoothing,
+    dual_of,
+    evaluate,
+    evaluate_along,
+    first_point,
+    gradient,
+    line_search,
+    moved_dual,
+    outward,
+    row_terms,
+    shortfall,
+    smoothed_problem,
+    visit_of,
+)
+
+MAX_VARIABLES = 5000  # the Hessian is dense
+CUT = 0.3  # by which the smoothing falls from one step along the path to the next
+CENTRED = 0.03  # a point is near the path when its Newton decrement is below this part of the smoothing
+PATIENCE = 25  # steps towards the path at one smoothing, after which near enough is near enough
+SPARE = 1e-2  # part of the ridge by which the Hessian may be off: rows that matter less are left out
+LEAST_SMOOTHING = 1e-15
+RUNNING = 0
+ENDINGS = (None, Stop.CONVERGED, Stop.FLAT, Stop.UNBOUNDED, Stop.ROUNDING)  # by the number a state keeps
+
+
+class NewtonState(NamedTuple):
+    w: np.ndarray  # (d,) parameters
+    x: np.ndarray  # (d,) the same, what an intercept absorbs taken out of the columns
+    z: np.ndarray  # (rows, scores)
+    shift: np.ndarray  # thresholds of the blocks
+    y: np.ndarray  # (n, m) dual weights
+    slopes: Slopes  # of the losses
+    theta: float  # smoothing
+    hold: float  # part of the vanishing ridge that is left
+    value: float  # objective
+    gap: float  # estimate of value − optimum, before the last step
+    since: int  # steps since the smoothing was last cut
+    ended: int  # 0 while running
+    values: int  # full passes for values
+    gradients: int  # full passes for gradients
+    t: int  # Newton steps
+
+
+class Newton(NamedTuple):
+    """Newton's method along a path of smoothed problems.
+
+    Every kink is smoothed so that its slope is an interior dual point, every domain is walled off by logarithms, and
+    Newton's method follows the minimiser as the smoothing vanishes. Thresholds of risks are eliminated. A run ends by
+    itself when the estimated gap is at most ``tol`` relative to the objective.
+
+    Parameters
+    ----------
+    tol : float
+        Accepted suboptimality relative to the objective.
+    smoothing : float
+        First smoothing, relative to the size of the problem; a warm start wants little.
+
+    Examples
+    --------
+    >>> import xrisk
+    >>> from xrisk.functions import HardSmooth, L2
+    >>> from xrisk.inner import NoisyCoordinates
+    >>> problem = xrisk.Problem(NoisyCoordinates(n=4, nu=0.3), HardSmooth(nu=0.3), L2(0.125))
+    >>> result = xrisk.minimize(problem, xrisk.solvers.Newton(), budget=xrisk.Budget(iterations=100))
+    >>> round(result.value, 9)
+    -0.03
+    """
+
+    tol: float = 1e-9
+    smoothing: float = START
+
+    def card(self) -> MethodCard:
+        return MethodCard(
+            "Newton",
+            "path following on smoothed problems, as interior-point methods do",
+            "ours",
+            values="all, twice or more",
+            gradients="all, once or twice",
+            rate="quadratic near the optimum; about 30 iterations in practice",
+            needs=(FULL_PASSES,),
+        )
+
+    def prepare(self, problem: Problem) -> tuple[SmoothedProblem, Any]:
+        check_smoothing(self)
+        d = inner_size(problem.inner)
+        if d > MAX_VARIABLES:
+            raise ValueError(f"Newton takes at most {MAX_VARIABLES} variables, got {d}: SmoothedLBFGS has no limit")
+        task = smoothed_problem(problem)
+        if not add_hessian.implemented(task.inner):
+            raise ValueError(f"Newton knows no Hessian of {type(task.inner).__name__}: SmoothedLBFGS needs none")
+        return task, self
+
+    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
+        return w
+
+    def init(self, problem: SmoothedProblem, x: np.ndarray, rng: np.random.Generator) -> NewtonState:
+        w, point = first_point(problem, x, self.smoothing)
+        dual = dual_of(problem, point)
+        made = (int(problem.passes[0]), int(problem.passes[1]))
+        value = shortfall(problem, point)[0]
+        return NewtonState(
+            w, point.x, point.z, point.shift, dual.y, dual.slopes, point.theta, 1.0, value, np.inf, 0, RUNNING, *made, 0
+        )
+
+    def advance(self, problem: SmoothedProblem, state: NewtonState, n_steps: int, rng: Any) -> NewtonState:
+        with one_thread_each():
+            for _ in range(n_steps):
+                if state.ended != RUNNING:
+                    return state
+                state = newton_step(problem, state, self.tol)
+        return state
+
+    def solution(self, state: NewtonState) -> np.ndarray:
+        return state.w
+
+    def dual(self, problem: SmoothedProblem, state: NewtonState) -> np.ndarray:
+        return state.y
+
+    def oracles(self, problem: SmoothedProblem, t: int) -> Oracles:
+        samples = inner_samples(problem.problem.inner)
+        return Oracles(2 * t * samples, t * samples)  # at the least: a line search may take more
+
+
+@known_stop.of(Newton)
+def _(solver, state):
+    return ENDINGS[state.ended]
+
+
+@known_phase.of(Newton)
+def _(solver, state):
+    return "newton"
+
+
+@known_value.of(Newton)
+def _(solver, state):
+    return state.value
+
+
+@known_slopes.of(Newton)
+def _(solver, state):
+    return state.slopes
+
+
+@passes_made.of(Newton)
+def _(solver, problem, state, t):
+    samples = inner_samples(problem.problem.inner)
+    return Oracles(state.values * samples, state.gradients * samples)
+
+
+def newton_step(task: SmoothedProblem, state: NewtonState, tol: float) -> NewtonState:
+    """A Newton step towards the path; near it, a step along it to less smoothing."""
+    before, plain = task.passes.copy(), task
+    task = task._replace(ridge=state.hold * task.ridge)
+    point = evaluate(task, state.x, state.z, state.theta, state)
+    value, short = shortfall(task, point)
+    if not value > -(1e7 if task.ridge.any() else 1e12) * task.size:
+        return state._replace(ended=ENDINGS.index(Stop.UNBOUNDED), gap=np.inf)
+    coefs = row_terms(task, point)
+    grad = gradient(task, point, coefs)
+    solve = _factor(task, point, coefs)
+    newton = -solve(grad)
+    decrement, since = float(-(grad @ newton)), state.since + 1
+    gap, goal = max(short + decrement, 0.0), tol * max(abs(value), 1e-3 * task.size)
+    off = decrement / (point.theta * task.size) if since <= PATIENCE else 0.0  # how far from the path
+    hold, ended, dual = state.hold, RUNNING, None
+    if gap <= goal and (off <= 0.01 or short <= 1e-3 * goal):
+        if not task.ridge.any() or _held_back(task, point) <= goal:
+            ended = Stop.CONVERGED if gap <= tol * abs(value) or _rests(task, point, newton) else Stop.FLAT
+            point, dual = _last_step(task, point, newton)
+            ended = ENDINGS.index(ended)
+        else:
+            hold *= 1e-3
+    elif off > CENTRED or short <= 0.3 * goal:
+        point = _search(task, point._replace(along=-decrement), newton)
+    elif point.theta < LEAST_SMOOTHING:
+        point, dual = _last_step(task, point, newton)
+        ended = ENDINGS.index(Stop.ROUNDING)
+    else:
+        theta = point.theta * max(CUT, min(0.2 * goal / max(short, 1e-300), 0.5))
+        nearby = evaluate(task, point.x, point.z, 0.999 * point.theta, point)
+        drift = gradient(task, nearby, row_terms(task, nearby)) - grad
+        point, since = _advance(task, point, newton, solve(drift) / (0.001 * point.theta), theta), 0
+    y, slopes = dual or dual_of(plain, point)
+    value = shortfall(task, point)[0]
+    values, gradients = (task.passes - before).tolist()
+    return NewtonState(
+        outward(task, point.x), point.x, point.z, point.shift, y, slopes, point.theta, hold, value, gap, since, ended,
+        state.values + values, state.gradients + gradients, state.t + 1,
+    )  # fmt: skip
+
+
+def _hessian(task: SmoothedProblem, point: Point, coefs: np.ndarray) -> np.ndarray:
+    d = point.x.size
+    H = np.zeros((d, d))
+    at = visit_of(task, point)
+    share = point.y.reshape(-1) / task.n
+    add_hessian(task.inner, *at, share, _that_matter(task, coefs), H)
+    if point.curve.any():
+        _add_coupling(task, point, at, H)
+    add_wall_hessian(task.walls, point.x, point.theta * task.wall_size, H)
+    H[np.diag_indices(d)] += point.theta * task.ridge
+    return H
+
+
+def _add_coupling(task: SmoothedProblem, point: Point, at: Any, H: np.ndarray) -> None:
+    curve = point.curve
+    if not coupling_is_constrained(task.coupling):
+        add_squares(task.inner, *at, curve.reshape(-1) / task.n, H)
+        return
+    J = jacobian(task.inner, *at)
+    blocks = J.reshape(*task.shape, H.shape[0])
+    total = positive_or_one(curve.sum(axis=1))[:, None]
+    blocks -= np.einsum("ij,ijk->ik", curve / total, blocks)[:, None, :]
+    J *= np.sqrt(curve.reshape(-1) / task.n)[:, None]
+    H += J.T @ J
+
+
+def _that_matter(task: SmoothedProblem, coefs: np.ndarray) -> np.ndarray:
+    """Curvatures on rows without those that together change the Hessian by less than a part of the ridge."""
+    if coefs.shape[0] != 2 or score_count(task.inner) > 1:
+        return coefs
+    l2 = task.walls.l2
+    rows = pass_rows(task.inner)
+    ridge = float((l2[:-1] if with_intercept(rows) and l2[-1] == 0.0 else l2).min())
+    h = coefs[1]
+    largest = float(h.max(initial=0.0))
+    if ridge == 0.0 or not np.count_nonzero(h < 1e-3 * largest) > 0.2 * h.size:
+        return coefs
+    lengths = scaled_norms(rows, np.ones(l2.size)) ** 2
+    h = np.where(h * lengths <= min(SPARE * ridge, 0.01 * h.sum()) / lengths.size, 0.0, h)
+    return np.stack([coefs[0], h])
+
+
+def _factor(task: SmoothedProblem, point: Point, coefs: np.ndarray) -> Solve:
+    summed = np.zeros(point.x.size)
+    if np.isfinite(task.walls.total):
+        summed[: task.walls.covered] = 1.0
+    return factored(_hessian(task, point, coefs), task.fixed, summed)
+
+
+def _held_back(task: SmoothedProblem, point: Point) -> float:
+    """The Newton decrement were free coordinates not held."""
+    task = task._replace(ridge=np.zeros_like(task.ridge))
+    coefs = row_terms(task, point)
+    grad = gradient(task, point, coefs)
+    return float(grad @ _factor(task, point, coefs)(grad))
+
+
+def _rests(task: SmoothedProblem, point: Point, dx: np.ndarray) -> bool:
+    """Whether the scores have come to rest; they run off to infinity where there is no minimiser."""
+    size = max(float(np.abs(point.z).max()), score_size(task.inner))
+    return float(np.abs(scores_at(task.inner, dx)).max()) <= 1e-3 * size
+
+
+def _advance(task: SmoothedProblem, point: Point, newton: np.ndarray, tangent: np.ndarray, theta: float) -> Point:
+    """A step along the path to smoothing ``theta``, or to more if the path turns too sharply for that."""
+    while theta < 0.5 * point.theta:
+        dx = newton + (theta - point.theta) * tangent
+        dz = scores_at(task.inner, dx)
+        here = evaluate_along(task, point.x, point.z, theta, dx, dz, point)
+        if here.along < 0.0:
+            return line_search(task, here, dx, dz, 0.995 * longest_step(task.walls, here.x, dx))
+        theta = np.sqrt(theta * point.theta)
+    return evaluate(task, point.x, point.z, 0.5 * point.theta, point)
+
+
+def _search(task: SmoothedProblem, here: Point, dx: np.ndarray) -> Point:
+    return line_search(task, here, dx, scores_at(task.inner, dx), 0.995 * longest_step(task.walls, here.x, dx))
+
+
+def _last_step(task: SmoothedProblem, point: Point, dx: np.ndarray) -> tuple[Point, DualPoint]:
+    """The point after its last step, its duals moved to first order."""
+    dz = scores_at(task.inner, dx)
+    here = evaluate_along(task, point.x, point.z, point.theta, dx, dz, point)
+    top = 0.995 * longest_step(task.walls, here.x, dx)
+    last = line_search(task, here, dx, dz, top) if here.along < 0.0 else here
+    return last, moved_dual(task, here, last, dz)
