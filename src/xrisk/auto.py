@@ -1,298 +1,344 @@
-"""No step sizes: race a few, continue the winner, finish with Newton's method, stop on the certificate."""
+"""No step sizes: choose a method by its cost, start on a sample of the rows, finish on all, stop on the certificate."""
 
-import itertools
-import time
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.certificate import Certificate, between, certify
-from xrisk.inner.groups import group_form
-from xrisk.inner.oracle import inner_count, inner_dim, inner_lipschitz, inner_size, inner_smoothness
-from xrisk.persistence import savable
+from xrisk.certificate import Certificate, between, certifiable, certify_measured, measured
+from xrisk.data.products import row_bytes, row_work
+from xrisk.generic import generic
+from xrisk.inner.oracle import Oracles, inner_count, inner_dim, inner_samples, inner_size
+from xrisk.inner.passes import add_hessian, as_linear_groups, pass_rows, sampled, score_count
 from xrisk.problem import Problem
-from xrisk.run.budget import Stop
-from xrisk.run.driver import ctrl_c, first_point
-from xrisk.solvers import ALEXR, Optimum, UniformAverage, exact
-from xrisk.solvers.exact import LARGEST
-from xrisk.solvers.newton import ROUGHNESS, row_lengths, step_work
+from xrisk.solvers.base import (
+    Stop,
+    iterations_made,
+    known_certificate,
+    known_phase,
+    known_slopes,
+    known_stop,
+    known_value,
+    knows_more,
+    passes_made,
+)
+from xrisk.solvers.card import CERTIFIABLE, MethodCard
+from xrisk.solvers.lbfgs import NO_LBFGS, LBFGSState, SmoothedLBFGS
+from xrisk.solvers.newton.smoothed import START, SmoothedProblem, smoothed_problem
+from xrisk.solvers.newton.solver import MAX_VARIABLES, NO_NEWTON, Newton, NewtonState
 
-NEWTON_STEPS = 30  # a full-batch solve takes about so many
-NEWTON_MOST = 400  # after so many it gives up
-IN_VAIN = 3  # solves in a row that leave the bounds as they were, after which it gives up
-NEWTON_AT_ONCE = 3e11  # floating-point operations of such a solve below which nothing is gained by sampling first
-SHARE = 0.25  # of the work of a full-batch solve that is spent on sampling before it
-STEPS = (0.03, 0.3, 3.0, 30.0)  # primal steps of the race, over the curvature of the inner functions
-DUAL_STEPS = (0.01, 0.1, 1.0)
-NOTHING = 1e-12  # an objective this small beside that of the first point is zero
-LAP = 200  # iterations of the first lap; each lap halves the field and doubles its length
-
-
-@savable
-class AutoPoint(NamedTuple):
-    """What was known at one moment: the optimum lies between ``dual`` and ``primal``."""
-
-    seconds: float
-    iterations: int
-    primal: float
-    dual: float
-    phase: str
+WARM = 1e-2  # first smoothing of a warm start
+SAMPLE_TOL = 0.02  # to which samples of the rows are solved
+IN_VAIN = 3  # certificates in a row that leave the bounds as they were, after which a method is given up
+LEAST_TOL = 1e-14
+ENDINGS = (None, Stop.CONVERGED, Stop.ROUNDING, Stop.FLAT, Stop.UNBOUNDED)
 
 
-class Solution(NamedTuple):
-    """What `auto` found, and what is proved of it."""
+class Stage(NamedTuple):
+    """A method on the problem, or on a sample of its rows."""
 
-    w: np.ndarray  # (d,)
-    value: float
-    dual: np.ndarray  # (n, m)
-    certificate: Certificate
-    stop: Stop
-    iterations: int  # of the stochastic method, and Newton steps
-    trace: tuple[AutoPoint, ...]
+    task: SmoothedProblem
+    solver: Any
+    last: int  # 1 on all rows
 
 
-def auto(
-    problem: Problem,
-    w0: np.ndarray | None = None,
-    dual: np.ndarray | None = None,
-    *,
-    tol: float = 1e-3,
-    max_iter: int = 1_000_000,
-    max_seconds: float = np.inf,
-    rng: int | np.random.Generator | None = None,
-    watch: Callable[[AutoPoint, np.ndarray], None] | None = None,
-    until: Callable[[], bool] = lambda: False,
-) -> Solution:
-    """Minimise a convex problem of a linear model until its certified relative gap is at most ``tol``.
+class Staged(NamedTuple):
+    """The problem as `Auto` works on it."""
 
-    Where a full-batch Newton solve is cheap it is all there is. Otherwise a few step sizes of ALEXR are raced,
-    the winner goes on in stages of halved steps and doubled length whose averages are certified, and Newton's method
-    finishes where the number of variables allows it.
+    problem: Problem
+    measured: Any  # for certificates
+    stages: tuple[Stage, ...]
+
+
+class AutoState(NamedTuple):
+    w: np.ndarray  # (d,) parameters
+    y: np.ndarray  # (n, m) dual weights
+    newton: NewtonState  # of a stage that runs Newton's method
+    lbfgs: LBFGSState  # of a stage that runs L-BFGS
+    stage: int
+    tol: float  # what the method is asked for
+    value: float  # objective; NaN while only a sample is known
+    primal: float  # proved upper bound on the objective at w
+    dual: float  # proved lower bound on the optimum
+    first: float  # objective at the first point
+    tries: int  # certificates in a row that brought nothing
+    ended: int  # 0 while running
+    values: float  # full passes for values, those over a sample in part
+    gradients: float  # full passes for gradients
+    t: int  # iterations of all stages
+
+
+class Auto(NamedTuple):
+    """A solver without step sizes: Newton's method or smoothed L-BFGS, whichever costs less, ended by the certificate.
+
+    The cost of an iteration is known from the shape of the data and from how long products with rows, Gram matrices
+    and losses take, which were measured once and are fields; so the same problem is solved in the same way on every
+    machine. Where all rows are many, samples of them are solved first, each warm-starting the next. A certificate is
+    computed when the method's own estimate of the gap says that it may succeed.
 
     Parameters
     ----------
-    problem : Problem
-        Group or pair means of a linear model with a penalty or domain of ours.
-    w0 : ndarray (d,), optional
-        Certified first, which may be all there is to do; the stochastic phase starts there.
-    dual : ndarray (n, m), optional
-        Dual weights to certify ``w0`` with.
     tol : float
-        Certified relative gap to reach; an objective below 1e-12 of that of the first point is good enough as well.
-    max_iter : int
-        Iterations of ALEXR plus Newton steps.
-    max_seconds : float
-        Wall-clock limit; what is returned then may depend on the machine.
-    rng : int or Generator
-        The seed.
-    watch : function of an AutoPoint and the best w (d,), optional
-        Called whenever the bounds are known anew.
-    until : function → bool
-        Asked between chunks of work and between Newton steps; true ends the search.
-
-    Returns
-    -------
-    Solution
-        ``stop`` is ``Stop.REACHED``, or says which limit ran out; the certificate holds in any case.
+        Certified relative gap at which a run ends; an objective below 1e-12 of that of the first point is good enough
+        as well.
+    weights : ndarray (n, m), optional
+        Dual weights to certify a warm start with.
+    shares : tuple of float
+        Shares of the rows to start with.
+    least_rows : int
+        Samples of fewer rows, and of fewer than eight for each variable, are not worth a stage.
+    newton_steps, lbfgs_steps : float
+        Iterations that either method is expected to take.
+    read_rate, product_rate, sample_seconds, call_seconds : float
+        Bytes of rows read in a second, floating-point operations of matrix products in a second, seconds for the loss
+        of a sample, each on one core, and seconds that an iteration takes however small the data.
 
     Examples
     --------
     >>> import xrisk
-    >>> from xrisk.auto import auto
     >>> from xrisk.datasets import make_groups
     >>> table = make_groups(5, n=500, random_state=0)
     >>> problem = xrisk.group_dro(table.X, table.y, table.groups, divergence="max", l2=0.01)
-    >>> solution = auto(problem, tol=1e-4, rng=0)
-    >>> solution.certificate.relative <= 1e-4
+    >>> result = xrisk.minimize(problem, xrisk.solvers.Auto(tol=1e-4), budget=xrisk.Budget(iterations=1000))
+    >>> result.certificate.relative <= 1e-4
     True
     """
-    if not 0.0 < tol < np.inf:
-        raise ValueError(f"tol must be positive, got {tol}")
-    if max_iter < 1 or not max_seconds > 0:
-        raise ValueError(f"max_iter must be at least 1 and max_seconds positive, got {max_iter} and {max_seconds}")
-    problem.check()
-    with ctrl_c() as pressed:
-        limits = _Limits(tol, max_iter, max_seconds, lambda: bool(pressed) or until())
-        search = _Search(problem, first_point(problem, w0), limits, watch)
-        if w0 is not None:
-            search.learn(_Point(search.w, dual), "start")
-        work = newton_work(problem)
-        if work > NEWTON_AT_ONCE and search.reason() is None:
-            share = SHARE * work / stochastic_work(problem) if np.isfinite(work) else np.inf
-            search.sample(np.random.default_rng(rng), share)
-        if np.isfinite(work) and search.reason() is None:
-            search.finish()
-    return search.solution()
 
+    tol: float = 1e-3
+    weights: np.ndarray = np.zeros((0, 0))
+    shares: tuple[float, ...] = (0.01, 0.1)
+    least_rows: int = 2000
+    newton_steps: float = 12.0
+    lbfgs_steps: float = 70.0
+    read_rate: float = 1e10
+    product_rate: float = 2.5e10
+    sample_seconds: float = 1e-8
+    call_seconds: float = 5e-4
 
-def newton_work(problem: Problem) -> float:
-    """Floating-point operations of a full-batch solve; inf where there are too many variables for one."""
-    g, d = group_form(problem.inner), inner_size(problem.inner)
-    if not step_work.implemented(g) or d > LARGEST:
-        return np.inf
-    return NEWTON_STEPS * (step_work(g) + d**3 / 3.0)
+    def card(self) -> MethodCard:
+        return MethodCard(
+            "auto",
+            "Newton or smoothed L-BFGS, by cost, from samples of the rows",
+            "ours",
+            values="all or a sample",
+            gradients="all or a sample",
+            rate="that of the method it chooses; ends on the certificate",
+            needs=(CERTIFIABLE,),
+        )
 
+    def prepare(self, problem: Problem) -> tuple[Staged, Any]:
+        if not (isinstance(self.tol, (int, float)) and 0.0 < self.tol < np.inf):
+            raise ValueError(f"tol must be a positive number, got {self.tol!r}")
+        if not certifiable(problem):
+            measured(problem)  # says what is not known
+        return Staged(problem, measured(problem), tuple(self.stages(problem))), self
 
-def stochastic_work(problem: Problem) -> float:
-    """Floating-point operations of one iteration of the raced solver, by the time they take."""
-    solver = ALEXR().prepare(problem)[1]
-    return 10.0 * (solver.blocks or 1) * solver.batch * inner_size(problem.inner) * ROUGHNESS
+    def stages(self, problem: Problem) -> list[Stage]:
+        """The methods to run, one after another."""
+        g, d = as_linear_groups(problem.inner), inner_size(problem.inner)
+        stages = []
+        for share in self.shares:
+            rows = share * inner_samples(g)
+            if rows >= max(self.least_rows, 8 * d) and sampled.implemented(g):
+                sample = problem._replace(inner=sampled(g, share, np.random.default_rng(0)))
+                stages.append(Stage(smoothed_problem(sample), self.cheaper(sample), 0))
+        task, solver = smoothed_problem(problem), self.cheaper(problem)
+        stages.append(Stage(task, solver, 1))
+        if isinstance(solver, SmoothedLBFGS) and self.newton_possible(problem):
+            stages.append(Stage(task, Newton(), 1))  # where L-BFGS ends short of the certificate
+        return stages
 
+    def newton_possible(self, problem: Problem) -> bool:
+        g = as_linear_groups(problem.inner)
+        return inner_size(g) <= MAX_VARIABLES and bool(add_hessian.implemented(g))
 
-def _curvature(problem: Problem) -> float:
-    """About how much the inner functions bend; where no bound is known, as the squares of the rows are long."""
-    g = problem.inner
-    bounds = (inner_smoothness(g), inner_lipschitz(g) ** 2, row_lengths(group_form(g)).mean())
-    return next((float(bound) for bound in bounds if np.isfinite(bound) and bound > 0.0), 1.0)
+    def cheaper(self, problem: Problem) -> Any:
+        """The method that is expected to take less time."""
+        if not self.newton_possible(problem):
+            return SmoothedLBFGS()
+        newton, lbfgs = self.newton_seconds(problem), self.lbfgs_seconds(problem)
+        return Newton() if newton <= lbfgs else SmoothedLBFGS()
 
+    def pass_seconds(self, problem: Problem) -> float:
+        """Seconds of reading all rows once and of a walk over all samples."""
+        g = as_linear_groups(problem.inner)
+        return row_bytes(pass_rows(g)) / self.read_rate + inner_samples(g) * self.sample_seconds
 
-class _Limits(NamedTuple):
-    tol: float
-    max_iter: int
-    max_seconds: float
-    interrupted: Callable[[], bool]
+    def newton_seconds(self, problem: Problem) -> float:
+        """Expected seconds of Newton's method."""
+        g, d = as_linear_groups(problem.inner), inner_size(problem.inner)
+        gram = row_work(pass_rows(g)) * score_count(g) ** 2 + d**3 / 3.0
+        step = gram / self.product_rate + 5.0 * self.pass_seconds(problem)
+        return self.newton_steps * (step + 2.0 * self.call_seconds)
 
+    def lbfgs_seconds(self, problem: Problem) -> float:
+        """Expected seconds of smoothed L-BFGS."""
+        d = inner_size(problem.inner)
+        return self.lbfgs_steps * (3.0 * self.pass_seconds(problem) + 400.0 * d / self.read_rate + self.call_seconds)
 
-class _Runner(NamedTuple):
-    solver: ALEXR
-    state: Any
-    value: float
+    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
+        return w
 
+    def init(self, problem: Staged, x: np.ndarray, rng: np.random.Generator) -> AutoState:
+        first, warm = float(problem.problem.value(x)), bool(x.any())
+        shape = (inner_count(problem.problem.inner), inner_dim(problem.problem.inner))
+        known, y = Certificate(np.inf, -np.inf, np.inf, np.inf), np.ones(shape)
+        if warm:
+            y = self.weights if self.weights.shape == shape else y
+            known = certify_measured(problem.measured, Known(x, y if self.weights.shape == shape else None))
+        ended = ENDINGS.index(Stop.CONVERGED) if self.reached(known, first) else 0
+        tol = 0.5 * self.tol
+        state = AutoState(
+            x, y, NO_NEWTON, NO_LBFGS, 0, tol, first, known.primal, known.dual, first, 0, ended, 1.0, 0.0, 0
+        )  # fmt: skip
+        stage = [one.last for one in problem.stages].index(1) if warm else 0
+        return state if ended else _begin(problem, state, stage, WARM if warm else START)
 
-class _Search:
-    """The best point, the best bounds, and what has been used."""
+    def advance(self, problem: Staged, state: AutoState, n_steps: int, rng: Any) -> AutoState:
+        for _ in range(n_steps):
+            if state.ended:
+                return state
+            state = auto_step(problem, self, state, rng)
+        return state
 
-    def __init__(self, problem: Problem, w: np.ndarray, limits: _Limits, watch: Any) -> None:
-        self.problem, self.limits, self.watch = problem, limits, watch
-        self.started, self.iterations, self.halted = time.perf_counter(), 0, False
-        self.w, self.dual_weights = w, np.ones((inner_count(problem.inner), inner_dim(problem.inner)))
-        self.certificate: Certificate | None = None
-        self.trace: list[AutoPoint] = []
-        self.first = problem.value(w)
-
-    def reason(self) -> Stop | None:
-        if self.certificate is not None and self.reached(self.certificate):
-            return Stop.REACHED
-        if self.limits.interrupted():
-            return Stop.INTERRUPTED
-        if self.iterations >= self.limits.max_iter:
-            return Stop.ITERATIONS
-        if time.perf_counter() - self.started >= self.limits.max_seconds:
-            return Stop.SECONDS
-        return None
-
-    def reached(self, known: Certificate) -> bool:
+    def reached(self, known: Certificate, first: float) -> bool:
         """Whether the gap is small beside the optimum; an optimum of zero, a perfect fit, has no digits to compare."""
-        return known.relative <= self.limits.tol or max(known.gap, known.primal) <= NOTHING * self.first
+        return known.relative <= self.tol or max(known.gap, known.primal) <= 1e-12 * first
 
-    def learn(self, point: Any, phase: str, steps: int = 0) -> None:
-        """Certify a point, ``steps`` after the last that were counted; keep the better of either bound."""
-        new = certify(self.problem, point)
-        if not np.isfinite(new.primal):
-            return
-        old = self.certificate
-        if old is None or new.primal <= old.primal:
-            self.w = np.array(point.w)
-        if point.dual is not None and (old is None or new.dual >= old.dual):
-            self.dual_weights = np.array(point.dual)
-        if old is not None:
-            new = between(min(old.primal, new.primal), max(old.dual, new.dual))
-        self.certificate = new
-        seen = AutoPoint(time.perf_counter() - self.started, self.iterations + steps, new.primal, new.dual, phase)
-        self.trace.append(seen)
-        if self.watch is not None:
-            self.watch(seen, self.w)
+    def solution(self, state: AutoState) -> np.ndarray:
+        return state.w
 
-    def finish(self) -> None:
-        """Newton's method, to a gap that leaves room for the allowances of the certificate; more exactly if need be."""
-        before, tol, in_vain = self.iterations, 0.5 * self.limits.tol, 0
-        while self.reason() is None and tol > 1e-14 and in_vain < IN_VAIN:
-            known = np.inf if self.certificate is None else self.certificate.relative
-            steps = min(NEWTON_MOST, self.limits.max_iter - self.iterations)
-            best = exact(self.problem, tol=tol, max_steps=steps, until=self.between_steps)
-            self.iterations += best.steps
-            self.learn(best, "newton")
-            left = np.inf if self.certificate is None else self.certificate.relative
-            in_vain = in_vain + 1 if left > 0.9 * known and known < np.inf else 0
-            tol *= 0.1  # in small steps: with columns of 10⁶ the best bounds come well before the smallest tolerance
-        self.halted = self.reason() is None and self.iterations > before
+    def dual(self, problem: Staged, state: AutoState) -> np.ndarray:
+        return state.y
 
-    def between_steps(self, steps: int, look: Callable[[], Optimum]) -> bool:
-        """Certify after 2, 4, 8, … Newton steps: a certificate costs about as much as a step."""
-        if steps >= 2 and steps & (steps - 1) == 0:
-            self.learn(look(), "newton", steps)
-        return self.stopped() or self.reason() is Stop.REACHED
-
-    def stopped(self) -> bool:
-        return self.reason() in (Stop.INTERRUPTED, Stop.SECONDS)
-
-    def sample(self, rng: np.random.Generator, most: float) -> None:
-        """Race, then stages of the winner, for at most so many iterations."""
-        end = int(min(self.limits.max_iter, max(most, 4 * LAP * len(STEPS) * len(DUAL_STEPS))))
-        work, _ = ALEXR().prepare(self.problem)
-        if self.certificate is None:
-            self.learn(_Point(self.w, None), "start")
-        winner = self.race(work, rng)
-        length = 4 * LAP * 2
-        while self.reason() is None and self.iterations < end:
-            winner = self.stage(work, winner, min(length, end - self.iterations), rng)
-            length *= 2
-
-    def race(self, work: Problem, rng: np.random.Generator) -> _Runner:
-        field = [self.entrant(work, step, dual_step, rng) for step, dual_step in self.grid()]
-        lap = LAP
-        while len(field) > 1 and self.reason() is None:
-            lap = min(lap, (self.limits.max_iter - self.iterations) // len(field))
-            if lap == 0:
-                self.iterations = self.limits.max_iter  # what is left is not enough for all
-                break
-            field = sorted((self.run(work, runner, lap, rng) for runner in field), key=lambda runner: runner.value)
-            field, lap = field[: max(1, len(field) // 2)], 2 * lap
-        self.learn(self.point(work, field[0]), "race")
-        return field[0]
-
-    def grid(self) -> list[tuple[float, float]]:
-        scale = 1.0 / max(_curvature(self.problem), 1e-300)
-        return [(step * scale, dual_step) for step, dual_step in itertools.product(STEPS, DUAL_STEPS)]
-
-    def entrant(self, work: Problem, step: float, dual_step: float, rng: np.random.Generator) -> _Runner:
-        solver = ALEXR(step, dual_step, average=UniformAverage()).prepare(self.problem)[1]
-        return _Runner(solver, solver.init(work, solver.start(self.problem, self.w), rng), np.inf)
-
-    def run(self, work: Problem, runner: _Runner, steps: int, rng: np.random.Generator) -> _Runner:
-        state = runner.solver.advance(work, runner.state, steps, rng)
-        self.iterations += steps
-        x = runner.solver.solution(state)
-        value = self.problem.value(x[: inner_size(self.problem.inner)]) if np.isfinite(x).all() else np.inf
-        return _Runner(runner.solver, state, value if np.isfinite(value) else np.inf)
-
-    def stage(self, work: Problem, winner: _Runner, length: int, rng: np.random.Generator) -> _Runner:
-        """Half the steps, from the average of the stage before, the duals kept; what got worse is undone."""
-        old = winner.solver
-        solver = old._replace(step=0.5 * old.step, dual_step=0.5 * old.dual_step)  # type: ignore[operator]
-        state = solver.init(work, old.solution(winner.state), rng)
-        state = state._replace(z=winner.state.z.copy(), y_mean=winner.state.z.copy())
-        runner, done = _Runner(solver, state, np.inf), 0
-        while done < length and not self.stopped():
-            steps = min(length - done, 5000)
-            runner, done = self.run(work, runner, steps, rng), done + steps
-        self.learn(self.point(work, runner), "stage")
-        return runner if runner.value <= winner.value else _Runner(solver, winner.state, winner.value)
-
-    def point(self, work: Problem, runner: _Runner) -> Any:
-        w = runner.solver.solution(runner.state)[: inner_size(self.problem.inner)]
-        return _Point(w if np.isfinite(w).all() else self.w, runner.solver.dual(work, runner.state))
-
-    def solution(self) -> Solution:
-        if self.certificate is None:
-            self.learn(_Point(self.w, self.dual_weights), "start")
-        known = self.certificate or between(np.inf, -np.inf)
-        stop = self.reason() or (Stop.ROUNDING if self.halted else Stop.ITERATIONS)
-        value = self.problem.value(self.w)
-        return Solution(self.w, value, self.dual_weights, known, stop, self.iterations, tuple(self.trace))
+    def oracles(self, problem: Staged, t: int) -> Oracles:
+        return Oracles(t, t)  # at the least: iterations on samples are cheap, those on all rows are not
 
 
-class _Point(NamedTuple):
+class Known(NamedTuple):
+    """What `certify_measured` looks at."""
+
     w: np.ndarray
     dual: np.ndarray | None
+    slopes: Any = None
+
+
+@generic
+def running(solver, state):
+    """The state of the method of a stage."""
+
+
+@generic
+def with_running(solver, state, run):
+    """The state with that of the method of a stage."""
+
+
+@running.of(Newton)
+def _(solver, state):
+    return state.newton
+
+
+@running.of(SmoothedLBFGS)
+def _(solver, state):
+    return state.lbfgs
+
+
+@with_running.of(Newton)
+def _(solver, state, run):
+    return state._replace(newton=run)
+
+
+@with_running.of(SmoothedLBFGS)
+def _(solver, state, run):
+    return state._replace(lbfgs=run)
+
+
+def auto_step(problem: Staged, solver: Auto, state: AutoState, rng: Any) -> AutoState:
+    """One iteration of the method of the stage; where it ends, the certificate, or the next stage."""
+    stage = problem.stages[state.stage]
+    method, before = stage.solver._replace(tol=_asked(stage, state)), running(stage.solver, state)
+    run = method.advance(stage.task, before, 1, rng)
+    share = inner_samples(stage.task.problem.inner) / inner_samples(problem.problem.inner)
+    state = with_running(stage.solver, state, run)._replace(
+        values=state.values + share * (run.values - before.values),
+        gradients=state.gradients + share * (run.gradients - before.gradients),
+        t=state.t + 1,
+    )
+    stop = known_stop(method, run)
+    if not stage.last:
+        return state if stop is None else _begin(problem, state._replace(w=run.w), state.stage + 1, 2.0 * run.theta)
+    if run.value <= state.value or stop is not None:
+        state = state._replace(w=run.w, y=run.y, value=run.value)
+    if stop is None:
+        return state
+    state, brought = _certified(problem, state, known_slopes(method, run))
+    if solver.reached(bounds(state), state.first):
+        return state._replace(ended=ENDINGS.index(Stop.CONVERGED))
+    tries = 0 if brought else state.tries + 1
+    if stop is Stop.CONVERGED and tries < IN_VAIN and state.tol > LEAST_TOL:  # its estimate was too hopeful
+        run = run._replace(ended=0)
+        return with_running(stage.solver, state, run)._replace(tol=0.2 * state.tol, tries=tries)
+    if state.stage + 1 < len(problem.stages):
+        return _begin(problem, state._replace(tol=0.5 * solver.tol, tries=0), state.stage + 1, WARM)
+    return state._replace(ended=ENDINGS.index(stop if stop in (Stop.FLAT, Stop.UNBOUNDED) else Stop.ROUNDING))
+
+
+def _asked(stage: Stage, state: AutoState) -> float:
+    return state.tol if stage.last else max(SAMPLE_TOL, state.tol)
+
+
+def _begin(problem: Staged, state: AutoState, stage: int, smoothing: float) -> AutoState:
+    """The state at the beginning of a stage, at the parameters found so far."""
+    there = problem.stages[stage]
+    method = there.solver._replace(smoothing=min(smoothing, START))
+    run = method.init(there.task, state.w, np.random.default_rng(0))
+    blank = state._replace(newton=NO_NEWTON, lbfgs=NO_LBFGS, stage=stage)
+    return with_running(there.solver, blank, run)._replace(value=run.value if there.last else np.nan)
+
+
+def _certified(problem: Staged, state: AutoState, slopes: Any) -> tuple[AutoState, bool]:
+    """The state with the better of either bound, and whether that has changed much."""
+    new, old = certify_measured(problem.measured, Known(state.w, state.y, slopes)), bounds(state)
+    better = between(min(old.primal, new.primal), max(old.dual, new.dual))
+    brought = not better.relative > 0.9 * old.relative
+    return state._replace(primal=better.primal, dual=better.dual), brought
+
+
+def bounds(state: AutoState) -> Certificate:
+    """What is proved so far."""
+    return between(state.primal, state.dual)
+
+
+@known_stop.of(Auto)
+def _(solver, state):
+    return ENDINGS[state.ended]
+
+
+@known_certificate.of(Auto)
+def _(solver, state):
+    return bounds(state) if np.isfinite(state.primal) else None
+
+
+@known_value.of(Auto)
+def _(solver, state):
+    return state.value
+
+
+@knows_more.of(Auto)
+def _(solver, state):
+    return bool(np.isfinite(state.value))
+
+
+@known_phase.of(Auto)
+def _(solver, state):
+    return "newton" if state.newton.w.size else "lbfgs"
+
+
+@iterations_made.of(Auto)
+def _(solver, state, asked):
+    return state.t
+
+
+@passes_made.of(Auto)
+def _(solver, problem, state, t):
+    samples = inner_samples(problem.problem.inner)
+    return Oracles(int(state.values * samples), int(state.gradients * samples))

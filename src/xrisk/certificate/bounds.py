@@ -11,6 +11,7 @@ from xrisk.certificate.passes import (
     Sums,
     bounded_values,
     dual_sums,
+    inward,
     measured,
     shares_of_slopes,
     shares_of_weights,
@@ -98,7 +99,7 @@ def certify_measured(known: "Measured", result: Any) -> Certificate:
     problem = known.problem
     w = _point(problem, result)
     with np.errstate(over="ignore", invalid="ignore"):  # infinities are bounds as well
-        z = scores_at(problem.inner, w)
+        z = scores_at(problem.inner, inward(known, w))
         u = bounded_values(known, w, z)
         primal = _primal(problem, w, u)
         weights = _weights(problem, u.value, getattr(result, "dual", None))

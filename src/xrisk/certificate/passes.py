@@ -32,6 +32,7 @@ from xrisk.inner.passes import (
     Slopes,
     adjoint,
     as_linear_groups,
+    centred,
     column_sizes,
     pass_loss,
     pass_rows,
@@ -55,6 +56,7 @@ class Measured(NamedTuple):
     scale: np.ndarray  # (columns,) root mean squares of the columns
     sizes: np.ndarray  # (rows,) lengths of the rows over the scale
     lean: np.ndarray  # (rows,) entries in the free coordinate
+    centre: np.ndarray  # (d,) what a free intercept absorbs
     rounding: float  # relative error of sums over the samples
 
 
@@ -91,6 +93,8 @@ def measured(problem: Problem) -> Measured:
     g, r, free = problem.inner, problem.penalty, 0
     if isinstance(r, Unpenalised):
         r, free = r.penalty, r.free
+    g, centre = centred(g) if free == 1 else (g, np.zeros(inner_size(g)))
+    problem = problem._replace(inner=g)
     rows = pass_rows(g)
     scale = column_sizes(g)[: inner_size(g) // score_count(g)]
     scale = np.where(scale > 0.0, scale, 1.0)
@@ -101,7 +105,7 @@ def measured(problem: Problem) -> Measured:
         last[0, -1] = 1.0
         lean = row_scores(rows, last)[:, 0]
     rounding = adjoint_rounding(rows) + SUM_ROUNDING + EPS * (inner_count(g) + 512)
-    return Measured(problem, with_loss(g, smoothable_loss(pass_loss(g))), r, free, scale, sizes, lean, rounding)
+    return Measured(problem, with_loss(g, smoothable_loss(pass_loss(g))), r, free, scale, sizes, lean, centre, rounding)
 
 
 def unknown_part(problem: Problem) -> str | None:
@@ -134,13 +138,20 @@ def at_scores(known: Measured, z: np.ndarray, mu: float = 0.0) -> Slopes:
     return Slopes(z, z, np.zeros(inner_count(known.inner) * inner_dim(known.inner)), mu)
 
 
+def inward(known: Measured, w: np.ndarray) -> np.ndarray:
+    """The parameters of the centred columns."""
+    x = w.copy()
+    x[-1] += float(known.centre @ w)
+    return x
+
+
 def bounded_values(known: Measured, w: np.ndarray, z: np.ndarray) -> Bounded:
     """The inner values (n, m) at w, whose scores are z."""
     g = known.problem.inner
     columns = known.scale.size
-    length = float(np.linalg.norm(w.reshape(-1, columns) * known.scale))
+    length = float(np.linalg.norm(inward(known, w).reshape(-1, columns) * known.scale))
     # a dot product errs by d roundings; a projection leaves w outside by about as many
-    reach = EPS * (2 * columns + 16) * length
+    reach = EPS * (2 * columns + 16) * (length + float(np.abs(known.centre) @ np.abs(w)))
     sums = walk(g, LossBounds(reach), _scores(known, at_scores(known, z)), NO_SHARE).sums
     shape = (inner_count(g), inner_dim(g))
     each = SUM_ROUNDING + EPS * loss_rounding(pass_loss(g))

@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba.extending import register_jitable
 
 from xrisk.compile import kernel, specialise
 from xrisk.data.products import MATRICES, column_squares, row_gram, sampled_rows
@@ -14,11 +15,13 @@ from xrisk.inner.models import LinearModel, SoftmaxModel, model_rows, model_scor
 from xrisk.inner.oracle import exact_values, exact_vjp
 from xrisk.inner.passes import (
     BLOCK,
+    FLUSH,
     Scores,
     Walk,
     add_compensated,
     add_hessian,
     add_squares,
+    asks_gains,
     asks_moves,
     asks_sizes,
     column_sizes,
@@ -137,24 +140,53 @@ def _(g, visitor, at, share):
 def _walk(g: Groups, visitor: Any, at: Scores, share: np.ndarray) -> Walk:
     """The walk, what is left on the rows being kept by place."""
     offsets, positions = g.offsets, int(g.offsets[-1])
-    channels = model_scores(g.model) + 1
+    sizes, channels = np.diff(offsets), model_scores(g.model) + 1
     coefs = np.empty((channels, positions if share.size else 0))
-    steps, scores = model_walk(g.model), _as_read(at, channels)
-    run = specialise(steps, visitor, g.model.loss)
-    edges = borders(positions, 16.0 * (channels - 1))
-    first = np.searchsorted(offsets, edges[:-1], side="right") - 1
-    last = np.searchsorted(offsets, edges[1:], side="left")
+    edges = borders(positions, 2.0 * (channels - 1))
+    first, last = index_groups(g.index, offsets, edges)
     sums = [np.zeros((int(b - a), 4)) for a, b in zip(first, last, strict=True)]
-    layout = Layout(g.offsets, g.index, g.weight)
+    run = specialise(index_walk(g.index, g.model), visitor, g.model.loss)
+    layout, scores, scale = Layout(offsets, g.index, g.weight), _as_read(at, channels), share / sizes[: share.size]
 
     def part(low: int, high: int) -> None:
         k = int(np.searchsorted(edges, low))
-        run(visitor, g.model.loss, g.model.target, layout, scores, share, int(first[k]), low, high, sums[k], coefs)
+        run(visitor, g.model.loss, g.model.target, layout, scores, scale, int(first[k]), low, high, sums[k], coefs)
 
     in_parts(part, edges)
-    total = sum_parts(sums, first.tolist(), offsets.size - 1)
-    total /= np.diff(offsets)[:, None]
+    total = sum_parts(sums, first.tolist(), sizes.size)
+    total /= sizes[:, None]
     return Walk(total, coefs)
+
+
+@generic
+def index_groups(index, offsets, edges):
+    """The first group of every part between two edges, and the one after its last."""
+
+
+@index_groups.otherwise
+def _(index, offsets, edges):
+    first = np.searchsorted(offsets, edges[:-1], side="right") - 1
+    return first, np.searchsorted(offsets, edges[1:], side="left")
+
+
+@index_groups.of(Partitioned)
+def _(index, offsets, edges):
+    return np.zeros(edges.size - 1, dtype=np.int64), np.full(edges.size - 1, offsets.size - 1)
+
+
+@generic
+def index_walk(index, model):
+    """The kernel that walks over the rows of groups."""
+
+
+@index_walk.otherwise
+def _(index, model):
+    return model_walk(model)
+
+
+@index_walk.of(Partitioned)
+def _(index, model):
+    return model_walk_mixed(model)
 
 
 def _as_read(at: Scores, channels: int) -> Scores:
@@ -164,8 +196,76 @@ def _as_read(at: Scores, channels: int) -> Scores:
     return at._replace(z=np.ascontiguousarray(at.z[:, 0]), move=np.ascontiguousarray(at.move[:, 0]))
 
 
+@generic
+def row_weight(weight, k):
+    """Weight of row k."""
+
+
+@row_weight.of(Equal)
+def _(weight, k):
+    return 1.0
+
+
+@row_weight.of(Weighted)
+def _(weight, k):
+    return weight.by_row[k]
+
+
 @kernel
-def walk_linear(visitor, loss, target, layout, at, share, first, low, high, sums, coefs):
+def walk_mixed(visitor, loss, target, layout, at, scale, first, low, high, sums, coefs):
+    """Rows low, …, high − 1 in the order in which they are stored, whatever their groups."""
+    codes, weight, room = layout.index.codes, layout.weight, new_buffers()
+    lost, held = np.zeros(sums.shape), np.zeros(sums.shape)
+    z, move, off, lean, y = room.z, room.move, room.off, room.lean, room.y
+    a, b, c, e, one, two = room.a, room.b, room.c, room.e, room.first, room.second
+    for start in range(low, high, BLOCK):
+        size = min(BLOCK, high - start)
+        code = codes[start : start + size]
+        copy_to(at.z[start : start + size], z)
+        copy_to(target[start : start + size], y)
+        if asks_sizes(visitor):
+            copy_to(at.off[start : start + size], off)
+            copy_to(at.lean[start : start + size], lean)
+        if asks_moves(visitor):
+            copy_to(at.move[start : start + size], move)
+        if asks_gains(visitor):
+            for r in range(size):
+                move[r] *= at.gain[code[r]]
+        visit_block(visitor, loss, room, size)
+        for r in range(size):
+            part, into = row_weight(weight, start + r), held[code[r]]
+            into[0] += part * a[r]
+            into[1] += part * b[r]
+            into[2] += part * c[r]
+            into[3] += part * e[r]
+        if scale.size > 0:
+            left, right = coefs[0, start : start + size], coefs[1, start : start + size]
+            for r in range(size):
+                part = scale[code[r]] * row_weight(weight, start + r)
+                left[r] = part * one[r]
+                right[r] = part * two[r]
+        if (start - low) % (FLUSH * BLOCK) == 0:
+            flush(sums, lost, held)
+    flush(sums, lost, held)
+
+
+@register_jitable
+def copy_to(values, out):
+    for r in range(values.size):
+        out[r] = values[r]
+
+
+@register_jitable
+def flush(sums, lost, held):
+    """Add what is held to compensated sums."""
+    for i in range(sums.shape[0]):
+        for j in range(4):
+            sums[i, j], lost[i, j] = add_compensated(sums[i, j], lost[i, j], held[i, j])
+            held[i, j] = 0.0
+
+
+@kernel
+def walk_linear(visitor, loss, target, layout, at, scale, first, low, high, sums, coefs):
     """Positions low, …, high − 1 of the groups from ``first`` on."""
     offsets, index, weight = layout
     room, i = new_buffers(), first
@@ -181,6 +281,7 @@ def walk_linear(visitor, loss, target, layout, at, share, first, low, high, sums
             gather(index, at.lean, start, size, room.lean)
         if asks_moves(visitor):
             gather(index, at.move, start, size, move)
+        if asks_gains(visitor):
             r, group = 0, i
             while r < size:
                 end = min(size, offsets[group + 1] - start)
@@ -198,15 +299,10 @@ def walk_linear(visitor, loss, target, layout, at, share, first, low, high, sums
                 tb += part * b[q]
                 tc += part * c[q]
                 te += part * e[q]
-            into, kept = sums[i - first], lost[i - first]
-            into[0], kept[0] = add_compensated(into[0], kept[0], ta)
-            into[1], kept[1] = add_compensated(into[1], kept[1], tb)
-            into[2], kept[2] = add_compensated(into[2], kept[2], tc)
-            into[3], kept[3] = add_compensated(into[3], kept[3], te)
-            if share.size > 0:
-                scale = share[i] / (offsets[i + 1] - offsets[i])
+            add_terms((ta, tb, tc, te), 1.0, sums[i - first], lost[i - first])
+            if scale.size > 0:
                 for q in range(r, end):
-                    place, part = place_of(index, start + q), scale * weight_at(weight, start + q)
+                    place, part = place_of(index, start + q), scale[i] * weight_at(weight, start + q)
                     coefs[0, place] = part * one[q]
                     coefs[1, place] = part * two[q]
             r = end
@@ -215,7 +311,7 @@ def walk_linear(visitor, loss, target, layout, at, share, first, low, high, sums
 
 
 @kernel
-def walk_softmax(visitor, loss, target, layout, at, share, first, low, high, sums, coefs):
+def walk_softmax(visitor, loss, target, layout, at, scale, first, low, high, sums, coefs):
     """The same for a score per class; the last channel holds the weights of the rows themselves."""
     offsets, index, weight = layout
     classes, i = at.z.shape[1], first
@@ -227,13 +323,9 @@ def walk_softmax(visitor, loss, target, layout, at, share, first, low, high, sum
         for c in range(classes):
             move[c] = at.gain[i] * at.move[k, c]
         terms = visit_scores(visitor, loss, at.z[k], move, at.off[k], at.lean[k], target[k], v)
-        into, kept = sums[i - first], lost[i - first]
-        into[0], kept[0] = add_compensated(into[0], kept[0], part * terms[0])
-        into[1], kept[1] = add_compensated(into[1], kept[1], part * terms[1])
-        into[2], kept[2] = add_compensated(into[2], kept[2], part * terms[2])
-        into[3], kept[3] = add_compensated(into[3], kept[3], part * terms[3])
-        if share.size > 0:
-            part *= share[i] / (offsets[i + 1] - offsets[i])
+        add_terms(terms, part, sums[i - first], lost[i - first])
+        if scale.size > 0:
+            part *= scale[i]
             place = place_of(index, p)
             for c in range(classes):
                 coefs[c, place] = part * v[c]
@@ -253,6 +345,46 @@ def _(model):
 @model_walk.of(SoftmaxModel)
 def _(model):
     return walk_softmax
+
+
+@generic
+def model_walk_mixed(model):
+    """The kernel that walks over rows in the order in which they are stored."""
+
+
+@model_walk_mixed.of(LinearModel)
+def _(model):
+    return walk_mixed
+
+
+@model_walk_mixed.of(SoftmaxModel)
+def _(model):
+    return walk_mixed_softmax
+
+
+@kernel
+def walk_mixed_softmax(visitor, loss, target, layout, at, scale, first, low, high, sums, coefs):
+    codes, weight, classes = layout.index.codes, layout.weight, at.z.shape[1]
+    v, lost, move = np.empty(classes), np.zeros(sums.shape), np.empty(classes)
+    for k in range(low, high):
+        i, part = codes[k], row_weight(weight, k)
+        for c in range(classes):
+            move[c] = at.gain[i] * at.move[k, c]
+        terms = visit_scores(visitor, loss, at.z[k], move, at.off[k], at.lean[k], target[k], v)
+        add_terms(terms, part, sums[i], lost[i])
+        if scale.size > 0:
+            part *= scale[i]
+            for c in range(classes):
+                coefs[c, k] = part * v[c]
+            coefs[classes, k] = part
+
+
+@register_jitable
+def add_terms(terms, part, into, kept):
+    into[0], kept[0] = add_compensated(into[0], kept[0], part * terms[0])
+    into[1], kept[1] = add_compensated(into[1], kept[1], part * terms[1])
+    into[2], kept[2] = add_compensated(into[2], kept[2], part * terms[2])
+    into[3], kept[3] = add_compensated(into[3], kept[3], part * terms[3])
 
 
 @add_hessian.of(Groups)

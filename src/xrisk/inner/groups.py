@@ -70,9 +70,10 @@ class Equal(NamedTuple):
 
 
 class Weighted(NamedTuple):
-    """Weights by position."""
+    """Weights by position, and again by row where every row stands in one group."""
 
     weights: np.ndarray = np.zeros(0)
+    by_row: np.ndarray = np.zeros(0)
 
 
 class GroupBatch(NamedTuple):
@@ -118,6 +119,9 @@ class Groups(NamedTuple):
         weights = getattr(self.weight, "weights", np.ones(positions))
         if weights.shape != (positions,) or not (np.isfinite(weights) & (weights >= 0)).all():
             raise ValueError("weights must be finite and non-negative, one for each position")
+        by_row = getattr(self.weight, "by_row", weights)
+        if codes is not None and not np.array_equal(by_row[listed], weights):
+            raise ValueError("weights must be the same by row as by position")
 
     def groups(self) -> np.ndarray:
         """The group (positions,) of every position."""

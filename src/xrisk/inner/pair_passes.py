@@ -31,6 +31,7 @@ from xrisk.inner.passes import (
     add_compensated,
     add_hessian,
     add_squares,
+    asks_gains,
     asks_moves,
     asks_sizes,
     column_sizes,
@@ -87,7 +88,7 @@ def _of_pairs(g: Pairs, at: Scores) -> PairScores:
 @walk.of(Pairs)
 def _(g, visitor, at, share):
     n, m, scores = g.outer.size, g.inner.size, _of_pairs(g, at)
-    edges = borders(n, 16.0 * m)
+    edges = borders(n, 2.0 * m)
     sums, up = np.empty((n, 4)), np.empty(n)
 
     def part(low: int, high: int) -> np.ndarray:
@@ -124,7 +125,8 @@ def walk_pairs(visitor, loss, at, share, low, high, sums, up, down):
                 for r in range(size):
                     off[r] = reach + behind_off[r]
             if asks_moves(visitor):
-                behind_move, step, gain = at.behind_move[start : start + size], at.ahead_move[i], at.gain[i]
+                gain = at.gain[i] if asks_gains(visitor) else 1.0
+                behind_move, step = at.behind_move[start : start + size], at.ahead_move[i]
                 for r in range(size):
                     move[r] = gain * (step - behind_move[r])
             visit_block(visitor, loss, room, size)

@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
-from xrisk.data.products import row_adjoint, row_scores
+from xrisk.data.products import Centred, column_means, row_adjoint, row_scores, with_intercept
 from xrisk.functions.loss import (
     loss_conjugate,
     loss_domain,
     loss_slope,
+    loss_smoothness,
+    loss_terms,
     loss_value,
     scores_conjugate,
     scores_slope,
@@ -23,7 +25,7 @@ from xrisk.functions.loss import (
 )
 from xrisk.functions.smoothing import Piecewise, plain_loss, smooth_loss
 from xrisk.generic import generic
-from xrisk.inner.oracle import inner_count, inner_dim
+from xrisk.inner.oracle import inner_count, inner_dim, inner_size
 
 EPS = float(np.finfo(np.float64).eps)
 BLOCK = 256  # samples whose terms are computed together, in vector registers, and summed before the sum is compensated
@@ -136,6 +138,27 @@ def sampled(g, share, rng):
     """The same inner functions of about a ``share`` of the samples, at least a few for each."""
 
 
+OFFSET = 10.0  # a column whose mean is so many times its deviation is centred: an intercept absorbs the mean
+
+
+def centred(g: Any) -> tuple[Any, np.ndarray]:
+    """The inner functions with columns far from zero less their means, and these means (d,).
+
+    Where the last column is that of an intercept which is free to move, this is the same problem: the intercept of
+    centred columns is b + ⟨means, w⟩. Columns near zero, and storages that cannot be centred, stay as they are.
+    """
+    rows, centre = pass_rows(g), np.zeros(inner_size(g))
+    if score_count(g) > 1 or not (with_intercept(rows) and column_means.implemented(rows.rows)):
+        return g, centre
+    means, squares = column_means(rows.rows)
+    far = np.abs(means) > OFFSET * np.sqrt(np.maximum(squares - means**2, 0.0))
+    far &= means**2 > 1e-30 * squares.max(initial=0.0)
+    if not far.any():
+        return g, centre
+    centre[:-1] = np.where(far, means, 0.0)
+    return with_rows(g, Centred(rows.rows, centre[:-1].copy())), centre
+
+
 @generic
 def as_linear_groups(g):
     """The same inner functions as group means of a linear model; what is none is returned as it is."""
@@ -232,6 +255,22 @@ def _(visitor):
 
 
 @generic
+def asks_gains(visitor):
+    """Whether the moves are to be multiplied by the gains of their inner functions."""
+
+
+@asks_gains.of(DualTerms)
+@asks_gains.of(FreePull)
+def _(visitor):
+    return True
+
+
+@asks_gains.otherwise
+def _(visitor):
+    return False
+
+
+@generic
 def asks_sizes(visitor):
     """Whether the visitor looks at the sizes of rows and at what they have in a free coordinate."""
 
@@ -255,15 +294,20 @@ def visit(visitor, loss, z, move, off, lean, y):
 
 @visit.of(LossValues)
 def _(visitor, loss, z, move, off, lean, y):
-    value = loss_value(loss, z, y)
-    return value, 0.0, 0.0, 0.0, loss_slope(loss, z, y), 0.0
+    value, slope, _ = loss_terms(loss, z, y)
+    return value, 0.0, 0.0, 0.0, slope, 0.0
 
 
 @visit.of(LossBounds)
 def _(visitor, loss, z, move, off, lean, y):
-    value, reach = loss_value(loss, z, y), visitor.reach * off
-    above = max(loss_value(loss, z - reach, y), loss_value(loss, z + reach, y))  # ℓ is convex
-    return value, above - value, abs(value) + abs(above), 0.0, 0.0, 0.0
+    reach = visitor.reach * off
+    if loss_smoothness(loss) < np.inf:
+        value, slope, _ = loss_terms(loss, z, y)
+        rise = reach * (abs(slope) + loss_smoothness(loss) * reach)
+    else:  # ℓ is convex: largest at an end
+        value = loss_value(loss, z, y)
+        rise = max(loss_value(loss, z - reach, y), loss_value(loss, z + reach, y)) - value
+    return value, rise, 2.0 * abs(value) + rise, 0.0, 0.0, 0.0
 
 
 @visit.of(SmoothedTerms)
@@ -299,7 +343,7 @@ def dual_slope(loss, z, move, y, mu):
 
 @dual_slope.otherwise
 def _(loss, z, move, y, mu):
-    return loss_slope(loss, z, y)
+    return loss_terms(loss, z, y)[1]
 
 
 @dual_slope.of(Piecewise)
@@ -414,7 +458,8 @@ def add_compensated(total, lost, term):
     return raised, (raised - total) - term if abs(raised) < np.inf else 0.0
 
 
-SUM_ROUNDING = EPS * (BLOCK + 32)  # of a walk's means, relative to the mean of the absolute terms
+FLUSH = 16  # blocks whose terms are summed before their sum is compensated, where groups are mixed
+SUM_ROUNDING = EPS * (FLUSH * BLOCK + 64)  # of a walk's means, relative to the mean of the absolute terms
 
 
 def sum_parts(parts: list[np.ndarray], at: list[int], count: int) -> np.ndarray:

@@ -21,7 +21,16 @@ from xrisk.problem import Problem
 from xrisk.run.budget import Budget, Progress, Stop
 from xrisk.run.checkpoint import Checkpoint, Saved, fingerprint, leaves, load_run, with_leaves
 from xrisk.run.observers import Snapshot, Trace
-from xrisk.solvers.base import known_certificate, known_phase, known_slopes, known_stop, known_value, passes_made
+from xrisk.solvers.base import (
+    iterations_made,
+    known_certificate,
+    known_phase,
+    known_slopes,
+    known_stop,
+    known_value,
+    knows_more,
+    passes_made,
+)
 
 CHUNK_SECONDS = 0.1  # between two looks at the clock, the observers and Ctrl-C
 
@@ -220,10 +229,10 @@ class _Run:
         except Interrupted:  # in the middle of a full pass: the state is that of before
             steps, stop = 0, Stop.INTERRUPTED if interrupted else Stop.SECONDS
         seconds = time.perf_counter() - started
-        done.iterations += steps
+        done.iterations = iterations_made(self.solver, self.state, done.iterations + steps)
         done.values, done.gradients = passes_made(self.solver, self.problem, self.state, done.iterations)
         done.seconds += seconds
-        if self.at_point() and stop is None:
+        if self.at_point() and stop is None and knows_more(self.solver, self.state):
             self.look()
         return steps / max(seconds, 1e-9), stop
 
@@ -264,13 +273,10 @@ class _Run:
         value, x, dual = self.best
         if stop is not Stop.DIVERGED and not np.isfinite(seen.value):
             stop = Stop.DIVERGED
+        slopes = None
         if stop not in (Stop.DIVERGED, Stop.INTERRUPTED):
             value, x, dual = seen.value, self.solver.solution(self.state).copy(), seen.dual
-        else:
-            return self.packed(stop, value, x, dual, None)
-        return self.packed(stop, value, x, dual, known_slopes(self.solver, self.state))
-
-    def packed(self, stop: Stop, value: float, x: np.ndarray, dual: np.ndarray, slopes: Slopes | None) -> Result:
+            slopes = known_slopes(self.solver, self.state)
         w, proved = x[: inner_size(self.stated.inner)].copy(), known_certificate(self.solver, self.state)
         return Result(w, value, dual, stop, self.trace, self.progress, x, slopes, proved)
 

@@ -79,6 +79,7 @@ __all__ = [
     "SONX",
     "SOX",
     "SSD",
+    "Auto",
     "AveragedGradient",
     "Conjugate",
     "CorrectedGradient",
@@ -112,8 +113,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name != "exact":  # runs under the driver, which stands below the solvers
-        raise AttributeError(f"module 'xrisk.solvers' has no attribute {name!r}")
-    from xrisk.run.exact import exact
+    if name == "exact":  # runs under the driver, which stands below the solvers
+        from xrisk.run.exact import exact
 
-    return exact
+        return exact
+    if name == "Auto":
+        from xrisk.auto import Auto
+
+        return Auto
+    raise AttributeError(f"module 'xrisk.solvers' has no attribute {name!r}")

@@ -120,6 +120,26 @@ def _(solver, state):
 
 
 @generic
+def knows_more(solver, state):
+    """Whether the solution is worth a full pass to look at it; not while a method works on a sample of the rows."""
+
+
+@knows_more.otherwise
+def _(solver, state):
+    return True
+
+
+@generic
+def iterations_made(solver, state, asked):
+    """Iterations done, of a method that may end before it has made all that were asked of it."""
+
+
+@iterations_made.otherwise
+def _(solver, state, asked):
+    return asked
+
+
+@generic
 def passes_made(solver, problem, state, t):
     """Calls of the oracles in the t iterations so far, of a method whose iterations take more or fewer of them."""
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.certificate import certifiable
 from xrisk.functions import block_is_monotone, block_is_smooth, penalty_convexity, risk_cap, risk_is_support
 from xrisk.inner.oracle import exact_values, exact_vjp, inner_count, inner_pooled, inner_samples, inner_smoothness
 from xrisk.problem import Problem, coupled
@@ -47,6 +48,11 @@ STRONGLY_CONVEX = Need(
 FULL_PASSES = Need(
     "inner functions that are finite sums",
     lambda problem: all(verb.implemented(problem.inner) for verb in (exact_values, exact_vjp, inner_samples)),
+    "inner",
+)
+CERTIFIABLE = Need(
+    "inner functions with full passes, and losses, outer functions and penalties whose rounding is known",
+    certifiable,
     "inner",
 )
 POOLED = Need(

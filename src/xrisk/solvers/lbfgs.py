@@ -8,7 +8,16 @@ from xrisk.data.threads import one_thread_each
 from xrisk.inner.oracle import Oracles, inner_samples
 from xrisk.inner.passes import Slopes, score_count, scores_at
 from xrisk.problem import Problem
-from xrisk.solvers.base import Stop, known_phase, known_slopes, known_stop, known_value, passes_made, whole
+from xrisk.solvers.base import (
+    Stop,
+    iterations_made,
+    known_phase,
+    known_slopes,
+    known_stop,
+    known_value,
+    passes_made,
+    whole,
+)
 from xrisk.solvers.card import FULL_PASSES, MethodCard
 from xrisk.solvers.newton.barrier import longest_step, wall_diagonal
 from xrisk.solvers.newton.smoothed import (
@@ -59,6 +68,11 @@ class LBFGSState(NamedTuple):
     t: int  # iterations
 
 
+_NOTHING, _NONE = np.zeros((0, 0)), np.zeros(0)
+NO_LBFGS = LBFGSState(
+    _NONE, _NONE, _NOTHING, _NONE, _NOTHING, _NONE, _NONE, _NOTHING, _NOTHING,
+    0.0, 0.0, 0.0, 0.0, np.inf, np.inf, 0, 0, 0, 0, 0, 0,
+)  # fmt: skip
 ENDINGS = (None, Stop.CONVERGED, Stop.ROUNDING, Stop.UNBOUNDED)  # by the number a state keeps
 
 
@@ -178,6 +192,11 @@ def _(solver, state):
 @known_slopes.of(SmoothedLBFGS)
 def _(solver, state):
     return Slopes(state.z, state.z, np.zeros(state.y.size), state.mu)
+
+
+@iterations_made.of(SmoothedLBFGS)
+def _(solver, state, asked):
+    return state.t
 
 
 @passes_made.of(SmoothedLBFGS)

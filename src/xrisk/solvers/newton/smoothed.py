@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.compile import canonical
-from xrisk.data.products import Centred, column_means, with_intercept
 from xrisk.functions import penalty_value
 from xrisk.functions.smoothing import smoothable_loss
 from xrisk.inner.oracle import inner_count, inner_dim, inner_size
@@ -20,15 +19,14 @@ from xrisk.inner.passes import (
     SmoothedTerms,
     adjoint,
     as_linear_groups,
+    centred,
     column_sizes,
     pass_loss,
-    pass_rows,
     score_count,
     score_size,
     scores_at,
     walk,
     with_loss,
-    with_rows,
 )
 from xrisk.problem import Problem, is_risk
 from xrisk.solvers.newton.algebra import positive_or_one
@@ -52,7 +50,6 @@ from xrisk.solvers.newton.coupling import (
 
 START = 0.1  # first smoothing, relative to the size of the problem
 VANISHING = 1e-3  # ridge on scores that nothing else holds, relative to the smoothing
-OFFSET = 10.0  # a column whose mean is so many times its deviation is centred: an intercept absorbs the mean
 
 
 class SmoothedProblem(NamedTuple):
@@ -125,19 +122,10 @@ def _inside(task: SmoothedProblem, x: np.ndarray) -> np.ndarray:
 
 def _centred(g: Any, walls: Walls) -> tuple[Any, np.ndarray]:
     """The inner functions with columns far from zero centred, where a free intercept makes that the same problem."""
-    rows, d = pass_rows(g), walls.l2.size
-    centre = np.zeros(d)
+    d = walls.l2.size
     held = walls.covered == d and (walls.strength > 0.0 or np.isfinite(walls.radius) or np.isfinite(walls.total))
     free = walls.l2[-1] == 0.0 and np.isinf(walls.low[-1]) and np.isinf(walls.high[-1]) and not held
-    if not (free and score_count(g) == 1 and with_intercept(rows) and column_means.implemented(rows.rows)):
-        return g, centre
-    means, squares = column_means(rows.rows)
-    deviations = np.sqrt(np.maximum(squares - means**2, 0.0))
-    far = np.abs(means) > OFFSET * deviations
-    if not far.any():
-        return g, centre
-    centre[:-1] = np.where(far, means, 0.0)
-    return with_rows(g, Centred(rows.rows, centre[:-1].copy())), centre
+    return centred(g) if free else (g, np.zeros(d))
 
 
 def inward(task: SmoothedProblem, w: np.ndarray) -> np.ndarray:

@@ -18,7 +18,15 @@ from xrisk.inner.passes import (
     scores_at,
 )
 from xrisk.problem import Problem
-from xrisk.solvers.base import Stop, known_phase, known_slopes, known_stop, known_value, passes_made
+from xrisk.solvers.base import (
+    Stop,
+    iterations_made,
+    known_phase,
+    known_slopes,
+    known_stop,
+    known_value,
+    passes_made,
+)
 from xrisk.solvers.card import FULL_PASSES, MethodCard
 from xrisk.solvers.newton.algebra import Solve, factored, positive_or_one
 from xrisk.solvers.newton.barrier import add_wall_hessian, longest_step
@@ -69,6 +77,13 @@ class NewtonState(NamedTuple):
     values: int  # full passes for values
     gradients: int  # full passes for gradients
     t: int  # Newton steps
+
+
+_NOTHING, _NONE = np.zeros((0, 0)), np.zeros(0)
+NO_NEWTON = NewtonState(
+    _NONE, _NONE, _NOTHING, _NONE, _NOTHING,
+    Slopes(_NOTHING, _NOTHING, _NONE, 0.0), 0.0, 0.0, 0.0, 0.0, 0, 0, 0, 0, 0,
+)  # fmt: skip
 
 
 class Newton(NamedTuple):
@@ -169,6 +184,11 @@ def _(solver, state):
 @known_slopes.of(Newton)
 def _(solver, state):
     return state.slopes
+
+
+@iterations_made.of(Newton)
+def _(solver, state, asked):
+    return state.t
 
 
 @passes_made.of(Newton)
