@@ -20,8 +20,8 @@ from xrisk.estimators.base import (
 from xrisk.estimators.watching import with_callbacks
 from xrisk.grouping import Grouping, encode_groups
 from xrisk.inner.oracle import exact_values, inner_count
-from xrisk.persistence import savable
 from xrisk.problem import Problem
+from xrisk.registry import savable
 
 TINY_GROUP = 10  # rows; a mean over fewer says little
 

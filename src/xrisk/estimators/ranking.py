@@ -7,8 +7,8 @@ import scipy.sparse
 
 from xrisk.applications import p_norm_push, top_push
 from xrisk.estimators.base import FITTED, SOLVING, Training, TwoClassRobust
-from xrisk.persistence import savable
 from xrisk.problem import Problem
+from xrisk.registry import savable
 
 SHARED = (
     """    loss : {"logistic", "hinge", "squared_hinge", "smoothed_hinge", "exponential"} or loss spec

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from xrisk.persistence import savable
+from xrisk.registry import savable
 
 LEVELS = 100  # of a category that get a column each; the rarer ones share the column of none
 BANDED = 20  # a column of groups with more distinct numbers than these is cut into bands

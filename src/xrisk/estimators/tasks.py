@@ -20,8 +20,8 @@ from xrisk.estimators.watching import with_callbacks
 from xrisk.functions import MaxOuter, block_value
 from xrisk.grouping import BETWEEN, Grouping, encode_groups
 from xrisk.inner.oracle import exact_values, inner_count, inner_dim
-from xrisk.persistence import savable
 from xrisk.problem import Problem
+from xrisk.registry import savable
 
 
 class TaskTable(NamedTuple):

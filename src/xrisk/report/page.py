@@ -2,12 +2,12 @@
 
 import json
 import os
-import uuid
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from xrisk.files import written_whole
 from xrisk.report import figures, words
 from xrisk.report.study import Study
 
@@ -65,13 +65,8 @@ def write_report(path: str | os.PathLike[str], studies: Study | Sequence[Study],
     '<!doctype html>'
     """
     text = render(studies, title=title)
-    target = Path(path).resolve()
-    scratch = target.with_name(f".{uuid.uuid4().hex}.tmp")
-    try:
-        scratch.write_text(text, encoding="utf-8")
-        os.replace(scratch, target)
-    finally:
-        scratch.unlink(missing_ok=True)
+    with written_whole(path) as file:
+        file.write(text.encode())
 
 
 @cache
