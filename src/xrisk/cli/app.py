@@ -18,7 +18,7 @@ import xrisk
 from xrisk.applications import LOSSES
 from xrisk.cli.demo import problems
 from xrisk.cli.methods import compare_methods, methods
-from xrisk.cli.options import DIVERGENCES, numbers, refuse_unwritable, told_in_a_sentence, words
+from xrisk.cli.options import divergence_options, numbers, refuse_unwritable, told_in_a_sentence, words
 from xrisk.cli.read import Refused, read_table
 from xrisk.cli.screen import FRAME, plain, progress, report_grid, study_grid
 from xrisk.cli.table import Prepared, Wish, column_rows, prepare
@@ -47,11 +47,7 @@ app.add_command(compare_methods, "compare")
 @click.option("--target", required=True, help="Column to predict.")
 @click.option("--groups", callback=words, help="Columns whose intersections are the groups: race,sex.")
 @click.option("--objective", type=click.Choice(["group-dro"]), default="group-dro", help="What to minimise.")
-@click.option(
-    "--divergence", type=click.Choice(DIVERGENCES), default="cvar", show_default=True, help="Worst case over."
-)
-@click.option("--alpha", default=0.1, show_default=True, help="Fraction of the groups, for cvar.")
-@click.option("--lam", default=1.0, show_default=True, help="Strength, for chi2 and kl.")
+@divergence_options
 @click.option("--loss", type=click.Choice(sorted(LOSSES)), help="Default: logistic for classes, squared for numbers.")
 @click.option("--l1", default=0.0, show_default=True, help="Strength of the l1 penalty.")
 @click.option("--l2", default="1e-3", show_default=True, callback=numbers, help="Strength; of several the best.")

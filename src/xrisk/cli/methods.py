@@ -12,7 +12,7 @@ from rich.text import Text
 
 import xrisk
 from xrisk.applications import LOSSES, group_dro
-from xrisk.cli.options import DIVERGENCES, refuse_unwritable, told_in_a_sentence, words
+from xrisk.cli.options import divergence_options, refuse_unwritable, told_in_a_sentence, words
 from xrisk.cli.read import Refused, read_table
 from xrisk.cli.screen import FRAME, plain, progress
 from xrisk.cli.table import Wish, prepare
@@ -105,9 +105,7 @@ def _grid(context: Any, option: Any, values: tuple[str, ...]) -> dict[str, tuple
 @click.option("--jobs", default=os.cpu_count() or 1, show_default=True, help="Processes.")
 @click.option("--target", help="Of a file: the column to predict.")
 @click.option("--groups", callback=words, help="Of a file: columns whose intersections are the groups.")
-@click.option("--divergence", type=click.Choice(DIVERGENCES), default="cvar", show_default=True)
-@click.option("--alpha", default=0.1, show_default=True, help="Of a file: fraction of the groups, for cvar.")
-@click.option("--lam", default=1.0, show_default=True, help="Of a file: strength, for chi2 and kl.")
+@divergence_options
 @click.option("--loss", type=click.Choice(sorted(LOSSES)), help="Of a file: logistic for classes by default.")
 @click.option("--l2", default=1e-3, show_default=True, help="Of a file: strength of the penalty.")
 @click.option("--out", type=click.Path(dir_okay=False), help="Write all numbers (JSON) here.")
@@ -117,8 +115,9 @@ def _grid(context: Any, option: Any, values: tuple[str, ...]) -> dict[str, tuple
 def compare_methods(problem: str, names: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Race methods on a problem: a named one, or group DRO on a table (CSV or Parquet).
 
-    All runs have the same budget, 10⁶ oracle calls unless you say otherwise. With --tune or --grid every method is
-    run at all combinations of its fields, with a seed apart, and races at its best. Gaps are to the certified optimum.
+    The options --target to --l2 are for a table. All runs have the same budget, 10⁶ oracle calls unless you say
+    otherwise. With --tune or --grid every method is run at all combinations of its fields, with a seed apart, and races
+    at its best. Gaps are to the certified optimum.
     """
     for path in (options["out"], options["picture"]):
         refuse_unwritable(path)

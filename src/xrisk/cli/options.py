@@ -7,9 +7,27 @@ from typing import Any
 
 import click
 
+from xrisk.applications.arguments import DIVERGENCES, divergences_that_take
 from xrisk.cli.read import Refused
 
-DIVERGENCES = ("cvar", "chi2", "chi2-b", "kl", "max")
+
+def divergence_options(command: Callable) -> Callable:
+    """The options --divergence, --alpha and --lam, made from the table of divergences."""
+    meanings = "; ".join(f"{word}: {each.meaning}" for word, each in DIVERGENCES.items())
+    of_alpha, of_lam = (", ".join(divergences_that_take(number)) for number in ("alpha", "lam"))
+    for option in (
+        click.option("--lam", default=1.0, show_default=True, help=f"Strength of the cost, for {of_lam}."),
+        click.option("--alpha", default=0.1, show_default=True, help=f"Fraction of the groups, for {of_alpha}."),
+        click.option(
+            "--divergence",
+            type=click.Choice(list(DIVERGENCES)),
+            default="cvar",
+            show_default=True,
+            help=f"Mixtures of the groups over which the worst case is taken. {meanings}.",
+        ),
+    ):
+        command = option(command)
+    return command
 
 
 def words(context: Any, option: Any, value: str | None) -> tuple[str, ...]:

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from xrisk.applications import group_dro
+from xrisk.applications import CLASS_LOSSES, DIVERGENCES, NUMBER_LOSSES, group_dro
+from xrisk.applications.arguments import divergences_that_take, quoted
 from xrisk.auto import Solution
 from xrisk.estimators.base import (
     FITTED,
@@ -28,14 +29,13 @@ TINY_GROUP = 10  # rows; a mean over fewer says little
 PARAMETERS = """
     Parameters
     ----------
-    divergence : {"cvar", "chi2", "chi2-b", "kl", "max"} or risk spec
-        Over which mixtures of the groups the worst case is taken. "cvar": any group may weigh up to 1/(alpha·groups),
-        the mean of the worst fraction ``alpha`` of the groups; "max": the worst group alone; "chi2", "kl": all
-        mixtures, those far from equal weights at a cost of strength ``lam``.
+    divergence : {{words}} or risk spec
+        Over which mixtures of the groups the worst case is taken:
+{meanings}
     alpha : float
-        Fraction of the groups, for "cvar".
+        Fraction of the groups, for {alpha}.
     lam : float
-        Strength of the cost, for "chi2" and "kl"; a large one is close to equal weights, a small one to "max".
+        Strength of the cost, for {lam}; a large one is close to equal weights, a small one to "max".
     loss : str or loss spec
         {loss}
     l1, l2 : float
@@ -53,7 +53,25 @@ PARAMETERS = """
         Mean training loss of each group.
     group_weights_ : ndarray (groups,)
         The worst-case distribution over the groups.
-{fitted}""".replace("{solving}", SOLVING).replace("{fitted}", FITTED)
+{fitted}"""
+
+
+def _documented(first: str, loss: str, intercept: str, example: str) -> str:
+    """The docstring of an estimator of groups."""
+    filled = {
+        "words": quoted(DIVERGENCES),
+        "meanings": "\n".join(f'        "{word}": {each.meaning};' for word, each in DIVERGENCES.items())[:-1] + ".",
+        "alpha": quoted(divergences_that_take("alpha")),
+        "lam": quoted(divergences_that_take("lam")),
+        "loss": loss,
+        "intercept": intercept,
+        "solving": SOLVING,
+        "fitted": FITTED,
+    }
+    parameters = PARAMETERS
+    for name, text in filled.items():
+        parameters = parameters.replace("{" + name + "}", text)
+    return f"{first}\n{parameters}{example}"
 
 
 class GroupRobust(LinearRobust):
@@ -158,15 +176,11 @@ def distribution(dual: np.ndarray) -> np.ndarray:
 
 @savable
 class GroupDROClassifier(GroupRobustClassifier):
-    __doc__ = (
-        """Linear classifier of least worst-group loss: min over w of ρ(R₁(w), …, Rₙ(w)) + r(w), Rᵢ a group's mean loss.
-"""
-        + PARAMETERS.replace(
-            "{loss}",
-            '"logistic" (multinomial for more than two classes), "hinge", "squared_hinge", "smoothed_hinge" or '
-            '"exponential".',
-        ).replace("{intercept}", " (with more than two classes it is, as the coefficients are)")
-        + """
+    __doc__ = _documented(
+        "Linear classifier of least worst-group loss: min over w of ρ(R₁(w), …, Rₙ(w)) + r(w), Rᵢ a group's mean loss.",
+        f"{quoted(CLASS_LOSSES)}; of more than two classes the logistic one is multinomial.",
+        " (with more than two classes it is, as the coefficients are)",
+        """
     Examples
     --------
     >>> import xrisk
@@ -177,7 +191,7 @@ class GroupDROClassifier(GroupRobustClassifier):
     True
     >>> str(clf.stop_)
     'what the run was to reach is reached'
-    """
+    """,
     )
 
     def __init__(
@@ -219,13 +233,11 @@ class GroupDROClassifier(GroupRobustClassifier):
 
 @savable
 class GroupDRORegressor(GroupRobustRegressor):
-    __doc__ = (
-        """Linear regression of least worst-group loss: min over w of ρ(R₁(w), …, Rₙ(w)) + r(w), Rᵢ a group's mean loss.
-"""
-        + PARAMETERS.replace("{loss}", '"squared" (½(z−y)²), "huber", "absolute", "pinball".').replace(
-            "{intercept}", ""
-        )
-        + """
+    __doc__ = _documented(
+        "Linear regression of least worst-group loss: min over w of ρ(R₁(w), …, Rₙ(w)) + r(w), Rᵢ a group's mean loss.",
+        f"{quoted(NUMBER_LOSSES)}; the squared one is ½(z−y)².",
+        "",
+        """
     Examples
     --------
     >>> import numpy as np
@@ -236,7 +248,7 @@ class GroupDRORegressor(GroupRobustRegressor):
     >>> reg = xrisk.GroupDRORegressor(divergence="max").fit(X, y, groups=groups)
     >>> reg.group_risk_.shape
     (3,)
-    """
+    """,
     )
 
     def __init__(

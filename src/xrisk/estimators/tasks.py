@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.applications import multi_task
+from xrisk.applications import CLASS_LOSSES, multi_task
+from xrisk.applications.arguments import quoted
 from xrisk.applications.tasks import TaskCells, task_cells, task_slots
 from xrisk.auto import Solution
 from xrisk.estimators.base import FITTED, SOLVING, USER, LinearRobustClassifier, Training
@@ -57,8 +58,9 @@ class MultiTaskGroupDROClassifier(LinearRobustClassifier):
     beta : float
         β, for "log-sum-exp".
     loss : str or loss spec
-        "logistic" (multinomial for more than two classes), "hinge", "squared_hinge", "smoothed_hinge" or
-        "exponential".
+"""
+        f"        {quoted(CLASS_LOSSES)}; of more than two classes the logistic one is multinomial."
+        """
     l1, l2 : float
         Strengths of the penalty l1‖w‖₁ + (l2/2)‖w‖². Without any the certificate may not close.
     fit_intercept : bool
