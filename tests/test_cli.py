@@ -18,7 +18,9 @@ from click.testing import CliRunner  # noqa: E402
 
 from xrisk.cli import main  # noqa: E402
 from xrisk.cli.app import app  # noqa: E402
-from xrisk.estimators.table import TableModel, column, guess_task, learn_encoding, learn_groups  # noqa: E402
+from xrisk.tables import TableModel, learn_encoding, learn_groups  # noqa: E402
+from xrisk.tables.columns import column  # noqa: E402
+from xrisk.tables.encoding import guess_task  # noqa: E402
 
 
 def people(n=300, seed=0):
@@ -259,7 +261,7 @@ def test_a_regression_needs_groups(tmp_path):
     path = write(tmp_path, "a,y\n" + "".join(f"{k % 7},{k / 3}\n" for k in range(60)))
     done = run("fit", path, "--target", "y")
     assert done.exit_code == 2
-    assert "--groups is needed" in done.stderr
+    assert "groups must be given" in done.stderr
 
 
 def test_files_that_do_not_exist_are_named(tmp_path, table):

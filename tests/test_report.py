@@ -15,10 +15,12 @@ from sklearn.linear_model import LogisticRegression
 
 import xrisk
 from xrisk.datasets import make_groups, make_spurious
-from xrisk.report import compare, parts, render, write_report
+from xrisk.report import render, write_report
 from xrisk.report.figures import ticks
 from xrisk.report.page import _environment
-from xrisk.report.study import group_names, split
+from xrisk.study import compare
+from xrisk.tables import parts
+from xrisk.tables.rows import group_names, split
 
 pytest.importorskip("jinja2")
 

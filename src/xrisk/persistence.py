@@ -55,7 +55,7 @@ __all__ = ["UnreadableError", "load", "savable", "save"]
 
 FORMAT, VERSION = "xrisk model", 1
 DEPTH = 50  # of values inside values
-OURS = ("xrisk.estimators",)  # where the models of this package are defined: to be imported before one is loaded
+OURS = ("xrisk.estimators", "xrisk.tables")  # where our models are defined: to be imported before one is loaded
 SCALARS: dict[str, type] = {
     kind.__name__: kind
     for kind in (np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)

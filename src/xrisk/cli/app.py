@@ -18,16 +18,26 @@ import xrisk
 from xrisk.applications import LOSSES
 from xrisk.cli.demo import problems
 from xrisk.cli.methods import compare_methods, methods
-from xrisk.cli.options import divergence_options, numbers, refuse_unwritable, told_in_a_sentence, words
-from xrisk.cli.read import Refused, read_table
+from xrisk.cli.options import (
+    DEFAULT_LOSS,
+    Refused,
+    divergence_options,
+    numbers,
+    one_line_errors,
+    refuse_unwritable,
+    words,
+)
 from xrisk.cli.screen import FRAME, plain, progress, report_grid, study_grid
-from xrisk.cli.table import Prepared, Wish, column_rows, prepare
-from xrisk.estimators import GroupDROClassifier, GroupDRORegressor, TableModel
+from xrisk.estimators import GroupDROClassifier, GroupDRORegressor
 from xrisk.persistence import load, save
-from xrisk.report import Study, compare, write_report
-from xrisk.report.study import group_names, judge
-from xrisk.report.words import score, verdict
+from xrisk.report import write_report
+from xrisk.report.phrases import score, verdict
 from xrisk.run import Stop
+from xrisk.study import Study, compare, judge
+from xrisk.tables import TableModel
+from xrisk.tables.prepare import Prepared, TableOptions, column_rows, prepare
+from xrisk.tables.read import read_table
+from xrisk.tables.rows import group_names
 
 NOT_CERTIFIED = 3
 
@@ -63,20 +73,20 @@ app.add_command(compare_methods, "compare")
 @click.option("--out", type=click.Path(dir_okay=False), help="Write the robust model here.")
 @click.option("--report", "page", type=click.Path(dir_okay=False), help="Write a page (HTML) here.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
-@told_in_a_sentence
+@one_line_errors
 def fit(data: str, **options: Any) -> None:
     """Fit a model on a table (CSV or Parquet), beside plain and re-weighted ones.
 
     The three models have the same loss and penalty and are judged by one rule: their score on the worst group of
     the validation rows. Of several strengths --l2 each model gets its best by that rule.
     """
-    wish = Wish(**{name: options[name] for name in Wish._fields})
+    asked = TableOptions(**{name: options[name] for name in TableOptions._fields})
     quiet = options["as_json"]
     for path in (options["out"], options["page"]):
         refuse_unwritable(path)
-    if wish.bands < 2 or wish.seed < 0:
-        raise Refused(f"--bands must be at least 2 and --seed not negative, got {wish.bands} and {wish.seed}")
-    prepared = prepare(read_table(data), wish, data)
+    if asked.bands < 2 or options["seed"] < 0:
+        raise Refused(f"--bands must be at least 2 and --seed not negative, got {asked.bands} and {options['seed']}")
+    prepared = prepare(read_table(data), asked, data, validation=options["validation"], seed=options["seed"])
     out, err = Console(soft_wrap=False), Console(stderr=True)
     if not quiet:
         out.print(_column_grid(prepared, data))
@@ -112,7 +122,7 @@ def _study(prepared: Prepared, data: str, options: dict[str, Any], err: Console,
     passed = ("divergence", "alpha", "lam", "l1", "tol", "max_seconds")
     model: Any = (GroupDROClassifier if is_class else GroupDRORegressor)(
         **{name: options[name] for name in passed},
-        loss=options["loss"] or ("logistic" if is_class else "squared"),
+        loss=options["loss"] or DEFAULT_LOSS[prepared.encoding.task],
         l2=options["l2"][0],
         random_state=options["seed"],
     )
@@ -156,7 +166,7 @@ def _tell_proof(out: Console, study: Study) -> None:
 @click.argument("model")
 @click.argument("data")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
-@told_in_a_sentence
+@one_line_errors
 def evaluate(model: str, data: str, as_json: bool) -> None:
     """Score a model that `xrisk fit` wrote on the groups of another table; the table is encoded as it was then."""
     if not Path(model).exists():
@@ -191,7 +201,7 @@ def evaluate(model: str, data: str, as_json: bool) -> None:
 @click.option("--report", "page", type=click.Path(dir_okay=False), default="xrisk-demo.html", show_default=True)
 @click.option("--seed", default=0, show_default=True, help="Of the data, the splits and the fits.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
-@told_in_a_sentence
+@one_line_errors
 def demo(page: str, seed: int, as_json: bool) -> None:
     """Three problems on built-in data: ERM against xrisk, a table for each, and a page about all of them.
 

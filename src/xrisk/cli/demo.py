@@ -7,7 +7,7 @@ from sklearn.datasets import load_diabetes, load_digits
 
 from xrisk.datasets import make_spurious
 from xrisk.estimators import GroupDROClassifier, GroupDRORegressor
-from xrisk.report import Part, parts
+from xrisk.tables import Part, parts
 
 Problem = tuple[Any, tuple[Part, Part], dict[str, Any]]  # model, training and validation rows, words
 

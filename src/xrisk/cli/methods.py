@@ -12,16 +12,16 @@ from rich.text import Text
 
 import xrisk
 from xrisk.applications import LOSSES, group_dro
-from xrisk.cli.options import divergence_options, refuse_unwritable, told_in_a_sentence, words
-from xrisk.cli.read import Refused, read_table
+from xrisk.cli.options import DEFAULT_LOSS, Refused, divergence_options, one_line_errors, refuse_unwritable, words
 from xrisk.cli.screen import FRAME, plain, progress
-from xrisk.cli.table import Wish, prepare
 from xrisk.problem import Problem
 from xrisk.race import PAPER, PROBLEMS, Race, as_dict, draw_race, race
-from xrisk.race.words import COLUMNS as RACE_COLUMNS
-from xrisk.race.words import rows as race_rows
+from xrisk.race.phrases import COLUMNS as RACE_COLUMNS
+from xrisk.race.phrases import rows as race_rows
 from xrisk.run import Budget
 from xrisk.solvers.catalogue import CATALOGUE, COLUMNS, as_markdown, describe, refusal, rows
+from xrisk.tables.prepare import TableOptions, prepare_all
+from xrisk.tables.read import read_table
 
 WIDE = 120  # columns of a terminal that has room for the whole table of a race
 NARROW = ("method", "setting", "median gap", "seconds")
@@ -33,7 +33,7 @@ FILES = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet", ".pq")
 @click.option("--problem", help="Say which methods apply to this problem of `xrisk compare`, and why others do not.")
 @click.option("--markdown", is_flag=True, help="Print docs/methods.md.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
-@told_in_a_sentence
+@one_line_errors
 def methods(name: str | None, problem: str | None, markdown: bool, as_json: bool) -> None:
     """The table of methods, or all about one: what it needs, costs and promises, and where its rule is from."""
     if markdown:
@@ -111,7 +111,7 @@ def _grid(context: Any, option: Any, values: tuple[str, ...]) -> dict[str, tuple
 @click.option("--out", type=click.Path(dir_okay=False), help="Write all numbers (JSON) here.")
 @click.option("--picture", type=click.Path(dir_okay=False), help="Draw the race (PNG, SVG or PDF) here.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
-@told_in_a_sentence
+@one_line_errors
 def compare_methods(problem: str, names: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Race methods on a problem: a named one, or group DRO on a table (CSV or Parquet).
 
@@ -149,11 +149,11 @@ def _stated(problem: str, options: dict[str, Any]) -> tuple[Problem, str]:
         return _named(problem), f"{problem}: {PROBLEMS[problem].description}"
     if options["target"] is None:
         raise Refused("--target is needed: the column of the file to predict")
-    wish = Wish(options["target"], options["groups"], "auto", (), (), 4, False, 0.0, 0)
-    prepared = prepare(read_table(problem), wish, problem)
-    X, y, groups = prepared.train
-    loss = options["loss"] or ("logistic" if prepared.encoding.task == "classification" else "squared")
-    if prepared.encoding.task == "classification":
+    encoding, (X, y, groups), _ = prepare_all(
+        read_table(problem), TableOptions(options["target"], options["groups"]), problem
+    )
+    loss = options["loss"] or DEFAULT_LOSS[encoding.task]
+    if encoding.task == "classification":
         classes, codes = np.unique(y, return_inverse=True)
         y = np.where(codes == 1, 1, -1) if classes.size == 2 else codes
         loss = loss if classes.size == 2 else "multinomial"

@@ -8,7 +8,17 @@ from typing import Any
 import click
 
 from xrisk.applications.arguments import DIVERGENCES, divergences_that_take
-from xrisk.cli.read import Refused
+
+DEFAULT_LOSS = {"classification": "logistic", "regression": "squared"}
+
+
+class Refused(click.ClickException):
+    """A wrong file or option, told in one sentence; exit code 2."""
+
+    exit_code = 2
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"Error: {self.format_message()}", err=True)
 
 
 def divergence_options(command: Callable) -> Callable:
@@ -43,14 +53,14 @@ def numbers(context: Any, option: Any, value: str) -> tuple[float, ...]:
         raise click.BadParameter(f"must be a number, or numbers with commas between, got {value!r}") from error
 
 
-def told_in_a_sentence(command: Callable) -> Callable:
+def one_line_errors(command: Callable) -> Callable:
     """Turn the library's refusals of bad values into a sentence and exit code 2."""
 
     @wraps(command)
     def run(*args: Any, **options: Any) -> Any:
         try:
             return command(*args, **options)
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, ImportError) as error:
             raise Refused(" ".join(str(error).split())) from error
 
     return run

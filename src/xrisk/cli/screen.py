@@ -12,8 +12,8 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from xrisk.metrics import GroupReport, GroupRow
-from xrisk.report import Study
-from xrisk.report.words import interval, score
+from xrisk.report.phrases import interval, score
+from xrisk.study import Study
 
 SHOWN = 12  # groups in a table on a terminal; the report has them all
 WIDE = 100  # columns of a terminal that has room for intervals

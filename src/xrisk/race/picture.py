@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from xrisk.race.phrases import least_gap, shown_gap
 from xrisk.race.run import Entry, Race
-from xrisk.race.words import least_gap, shown_gap
 
 COLOURS = ("#0b6e99", "#c0392b", "#2e8b57", "#8e44ad", "#d68910", "#5d6d7e", "#a04000", "#16a085", "#c2185b", "#7d6608")
 SHOWN = 3000  # of a race the last part is drawn, from this fraction of its length on

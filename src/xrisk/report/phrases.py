@@ -3,8 +3,8 @@
 from typing import Any, NamedTuple
 
 from xrisk.applications import DIVERGENCES
-from xrisk.report.study import Study
-from xrisk.run.budget import Stop
+from xrisk.run import Stop
+from xrisk.study import Study
 
 THIN = "\u202f"  # narrow no-break space
 
