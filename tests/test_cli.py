@@ -121,12 +121,12 @@ def test_groups_are_no_features_unless_asked(table):
     assert [entry["kind"] for entry in told["columns"] if entry["name"] == "race"] == ["group", "category"]
 
 
-def test_a_target_of_many_numbers_is_a_regression_and_groups_of_many_numbers_are_bands(tmp_path):
+def test_a_target_of_many_numbers_is_a_regression_and_groups_of_many_numbers_are_bins(tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x": rng.normal(size=200), "age": rng.integers(18, 90, 200)})
     frame["y"] = 2.0 * frame["x"] + rng.normal(size=200)
     frame.to_csv(tmp_path / "n.csv", index=False)
-    told = fit_json(tmp_path / "n.csv", "--groups", "age", "--bands", 3, "--out", tmp_path / "m.xrisk")
+    told = fit_json(tmp_path / "n.csv", "--groups", "age", "--bins", 3, "--out", tmp_path / "m.xrisk")
     assert told["task"] == "regression"
     assert told["metric"] == "root mean squared error"
     assert told["data"]["groups"] == 3
@@ -245,7 +245,7 @@ def test_a_bad_file_gets_one_sentence_and_exit_code_two(tmp_path, text, said):
         (("--loss", "squared"), "loss must be one of"),
         (("--task", "regression"), "must hold numbers for regression"),
         (("--drop", "nobody"), "there is no column 'nobody'"),
-        (("--bands", "1"), "--bands must be at least 2"),
+        (("--bins", "1"), "--bins must be at least 2"),
         (("--out", "no/such/folder/m.xrisk"), "its folder does not exist"),
         (("--tol", "0"), "tol must be positive"),
     ],
@@ -332,9 +332,9 @@ def test_an_encoding_is_learnt_from_training_rows_only():
     assert encoding.encode({"x": [None], "c": [None]}).tolist() == [[0.0, 0.0, 0.0]]
 
 
-def test_bands_hold_about_as_many_rows_each():
+def test_bins_hold_about_as_many_rows_each():
     values = np.arange(100.0)
-    (group,) = learn_groups({"age": values}, ["age"], target="y", bands=4)
+    (group,) = learn_groups({"age": values}, ["age"], target="y", bins=4)
     _, counts = np.unique(group.labels(values), return_counts=True)
     assert counts.tolist() == [25, 25, 25, 25]
     assert group.labels([None]).tolist() == [None]

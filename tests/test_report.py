@@ -191,8 +191,14 @@ def test_pictures_are_described_and_tables_captioned(tags):
 
 
 def test_the_page_minds_phones_print_and_dark_rooms(page):
-    for wish in ("max-width: 40rem", "@media print", "prefers-color-scheme: dark", 'name="viewport"'):
-        assert wish in page
+    for rule in ("max-width: 40rem", "@media print", "prefers-color-scheme: dark", 'name="viewport"'):
+        assert rule in page
+
+
+def test_the_headings_are_the_words_of_the_field(page):
+    found = re.findall(r"<h2>(.*?)</h2>", page)
+    assert {"Objective", "Group weights", "Optimality gap", "Reproducibility"} <= set(found)
+    assert "450 training, 150 validation" in page
 
 
 def test_several_studies_share_a_page(study, regression):
@@ -218,8 +224,8 @@ def test_a_model_that_is_not_certified_says_so():
     assert "Proved optimal" not in page
 
 
-@pytest.mark.parametrize("divergence", ["max", "kl"])
-def test_what_was_asked_is_told_for_every_divergence(study, divergence):
+@pytest.mark.parametrize("divergence", ["max", "kl", "chi2", "chi2-b"])
+def test_the_objective_is_told_for_every_divergence(study, divergence):
     model = study.robust.model
     asked = type(model)(**{**model.get_params(), "divergence": divergence})
     for name, value in vars(model).items():

@@ -64,9 +64,9 @@ app.add_command(compare_methods, "compare")
 @click.option("--task", type=click.Choice(["auto", "classification", "regression"]), default="auto", show_default=True)
 @click.option("--categorical", callback=words, help="Columns of numbers that are codes.")
 @click.option("--drop", callback=words, help="Columns not to use.")
-@click.option("--bands", default=4, show_default=True, help="Bands that many-valued numbers in --groups are cut into.")
+@click.option("--bins", default=4, show_default=True, help="Bins that many-valued numbers in --groups are cut into.")
 @click.option("--groups-as-features", is_flag=True, help="Predict from the columns of the groups too.")
-@click.option("--validation", default=0.25, show_default=True, help="Share of rows to judge by.")
+@click.option("--validation", default=0.25, show_default=True, help="Share of validation rows.")
 @click.option("--seed", default=0, show_default=True, help="Of the split and of the fit.")
 @click.option("--tol", default=1e-3, show_default=True, help="Certified relative gap to reach.")
 @click.option("--max-seconds", type=float, help="Limit on the time of each fit.")
@@ -84,8 +84,8 @@ def fit(data: str, **options: Any) -> None:
     quiet = options["as_json"]
     for path in (options["out"], options["page"]):
         refuse_unwritable(path)
-    if asked.bands < 2 or options["seed"] < 0:
-        raise Refused(f"--bands must be at least 2 and --seed not negative, got {asked.bands} and {options['seed']}")
+    if asked.bins < 2 or options["seed"] < 0:
+        raise Refused(f"--bins must be at least 2 and --seed not negative, got {asked.bins} and {options['seed']}")
     prepared = prepare(read_table(data), asked, data, validation=options["validation"], seed=options["seed"])
     out, err = Console(soft_wrap=False), Console(stderr=True)
     if not quiet:

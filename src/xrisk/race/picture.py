@@ -45,7 +45,7 @@ def draw_race(race: Race, path: str | Path) -> None:
         axes.set_xlim(left=axes.dataLim.x1 / SHOWN)
         axes.grid(True, which="major", color="#d9dee3", linewidth=0.6)
         axes.spines[["top", "right"]].set_visible(False)
-    by_calls.set_ylabel("objective less optimum")
+    by_calls.set_ylabel("suboptimality")
     figure.suptitle(race.problem, x=0.01, ha="left", fontsize=12)
     lines, labels = by_calls.get_legend_handles_labels()
     figure.legend(

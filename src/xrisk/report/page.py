@@ -102,7 +102,7 @@ def _view(study: Study) -> dict[str, Any]:
     return {
         "study": study,
         "metric": study.metric,
-        "asked": phrases.asked(study),
+        "objective": phrases.objective(study),
         "summary": phrases.summary(study),
         "trade": phrases.trade(study),
         "verdict": phrases.verdict(study),

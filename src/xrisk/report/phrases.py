@@ -44,7 +44,7 @@ def interval(row: Any, metric: str) -> str:
     return f"{row.score_low:#.3g}–{row.score_high:#.3g}"
 
 
-def asked(study: Study) -> str:
+def objective(study: Study) -> str:
     """What the robust model minimises, in a sentence."""
     model, groups = study.robust.model, study.sizes["groups"]
     word = "max" if model.divergence == "cvar" and model.alpha * groups <= 1.0 else model.divergence
@@ -162,7 +162,7 @@ def cards(study: Study) -> list[Card]:
             score(robust.validation.overall.score, metric),
             "ERM, then robust",
         ),
-        Card("Left to gain in training", "", f"≤ {gap}", "by the certificate"),
+        Card("Optimality gap", "", f"≤ {gap}", "by the certificate"),
     ]
 
 

@@ -42,7 +42,7 @@ def compare(
     model : GroupDROClassifier or GroupDRORegressor
         Not fitted; its parameters are the question.
     train, validation : Part
-        Rows to learn from and to judge by; `parts` makes them.
+        Training and validation rows; `xrisk.tables.parts` makes them.
     l2 : tuple of float, optional
         Strengths to choose from, for each of the three models by its score on the worst group of validation rows.
     title, description, notes, settings
@@ -157,7 +157,7 @@ def _sizes(model: Any, train: Part, validation: Part) -> dict[str, Any]:
         labels, often = np.unique(y, return_counts=True)
         shares = zip(labels.tolist(), often.tolist(), strict=True)
         return {**sizes, "classes": [{"name": str(label), "rows": n} for label, n in shares]}
-    return {**sizes, "target": {"mean": float(y.mean()), "deviation": float(y.std())}}
+    return {**sizes, "target": {"mean": float(y.mean()), "std": float(y.std())}}
 
 
 def _parameters(model: Any, l2: tuple[float, ...]) -> dict[str, Any]:

@@ -120,7 +120,7 @@ def as_text(seen: Column) -> tuple[np.ndarray, np.ndarray]:
 
 @savable
 class GroupColumn(NamedTuple):
-    """A column whose values make groups; numbers of many values are cut into bands at ``edges``."""
+    """A column whose values make groups; numbers of many values are cut into bins at ``edges``."""
 
     name: str
     edges: tuple[float, ...] = ()
@@ -130,10 +130,10 @@ class GroupColumn(NamedTuple):
         """What each row is called (n,), None where it is missing."""
         seen = column(values)
         if self.edges and not seen.is_number and not seen.missing.all():
-            raise ValueError(f"column {self.name!r} must hold numbers, as it is cut into bands")
+            raise ValueError(f"column {self.name!r} must hold numbers, as it is cut into bins")
         if self.edges:
-            bands = np.searchsorted(self.edges, np.where(seen.missing, 0.0, seen.values).astype(np.float64))
-            names = np.array(self._bands(), dtype=object)[bands]
+            bins = np.searchsorted(self.edges, np.where(seen.missing, 0.0, seen.values).astype(np.float64))
+            names = np.array(self._bins(), dtype=object)[bins]
             names[seen.missing] = None
             return names
         text, missing = as_text(seen)
@@ -141,7 +141,7 @@ class GroupColumn(NamedTuple):
         out[~missing] = [f"{self.name}={value}" for value in text[~missing]] if self.says_name else text[~missing]
         return out
 
-    def _bands(self) -> list[str]:
+    def _bins(self) -> list[str]:
         ends = [f"{edge:.4g}" for edge in self.edges]
         middle = [f"{self.name} {low} to {high}" for low, high in itertools.pairwise(ends)]
         return [f"{self.name} up to {ends[0]}", *middle, f"{self.name} above {ends[-1]}"]

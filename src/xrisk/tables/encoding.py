@@ -9,7 +9,7 @@ from xrisk.registry import savable
 from xrisk.tables.columns import CategoryColumn, Column, GroupColumn, NumberColumn, as_text, column
 
 LEVELS = 100  # of a category that get a column each; the rarer ones share the column of none
-BANDED = 20  # a column of groups with more distinct numbers than these is cut into bands
+BINNED = 20  # a column of groups with more distinct numbers than these is cut into bins
 CLASSES = 20  # a target with more distinct numbers is a quantity, not a class
 
 
@@ -154,19 +154,19 @@ def _learn_numbers(name: str, held: np.ndarray, missing: int) -> Any:
     return NumberColumn(name, float(np.median(held)), mean, scale or 1.0, missing)
 
 
-def learn_groups(frame: Any, names: Iterable[str], *, target: str, bands: int = 4) -> tuple[GroupColumn, ...]:
-    """How columns make groups; numbers of more than BANDED values are cut into ``bands`` of about equal size."""
+def learn_groups(frame: Any, names: Iterable[str], *, target: str, bins: int = 4) -> tuple[GroupColumn, ...]:
+    """How columns make groups; numbers of more than BINNED values are cut into ``bins`` of about equal size."""
     names = tuple(names)
     require(frame, names)
-    return tuple(_learn_group(name, column(frame[name]), bands, name == target) for name in names)
+    return tuple(_learn_group(name, column(frame[name]), bins, name == target) for name in names)
 
 
-def _learn_group(name: str, seen: Column, bands: int, is_target: bool) -> GroupColumn:
+def _learn_group(name: str, seen: Column, bins: int, is_target: bool) -> GroupColumn:
     held = seen.values[~seen.missing]
     if not seen.is_number:
         clear = all(len(value) > 2 and value not in ("True", "False") for value in held)
         return GroupColumn(name, says_name=is_target or not clear)
-    if np.unique(held).size <= BANDED:
+    if np.unique(held).size <= BINNED:
         return GroupColumn(name)
-    inner = np.quantile(held, np.arange(1, bands) / bands)
+    inner = np.quantile(held, np.arange(1, bins) / bins)
     return GroupColumn(name, tuple(float(edge) for edge in np.unique(inner) if edge < held.max()))

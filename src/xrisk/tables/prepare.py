@@ -22,7 +22,7 @@ class TableOptions(NamedTuple):
     task: str = "auto"  # or "classification", "regression"
     categorical: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
-    bands: int = 4
+    bins: int = 4  # of a column of groups that holds many numbers
     groups_as_features: bool = False
 
 
@@ -88,8 +88,8 @@ def _labelled(read: Read, options: TableOptions, path: str) -> Labelled:
         raise ValueError(f"groups must be given, as the target {target!r} is a number and gives no groups by itself")
     if not options.groups:
         notes.append("No groups were given: the classes are the groups.")
-    columns = learn_groups(frame, options.groups or (target,), target=target, bands=options.bands)
-    notes += [f"Numbers in {each.name!r} are cut into {len(each.edges) + 1} bands." for each in columns if each.edges]
+    columns = learn_groups(frame, options.groups or (target,), target=target, bins=options.bins)
+    notes += [f"Numbers in {each.name!r} are cut into {len(each.edges) + 1} bins." for each in columns if each.edges]
     grouping = encode_groups([each.labels(frame[each.name]) for each in columns], len(frame))
     if grouping.missing:
         notes.append(f"{grouping.missing:,} rows have no group in at least one column: there it is called 'missing'.")
@@ -125,7 +125,7 @@ def encoding_notes(encoding: TableEncoding) -> list[str]:
     """What was done to the columns, in sentences."""
     notes = []
     if any(isinstance(each, NumberColumn) for each in encoding.columns):
-        notes.append("Numbers are standardised by their mean and deviation over the training rows.")
+        notes.append("Numbers are standardised by their mean and std over the training rows.")
     gaps = [each.name for each in encoding.columns if each.missing]
     if gaps:
         some = ", ".join(map(repr, gaps[:5])) + (f" and {len(gaps) - 5} more" if len(gaps) > 5 else "")
@@ -138,14 +138,14 @@ def column_rows(encoding: TableEncoding) -> list[tuple[str, str, str]]:
     """Name, kind and detail of every column, as guessed."""
     rows = [(encoding.target, f"target, {encoding.task}", "")]
     rows += [
-        (each.name, "group", f"{len(each.edges) + 1} bands" if each.edges else "")
+        (each.name, "group", f"{len(each.edges) + 1} bins" if each.edges else "")
         for each in encoding.groups
         if each.name != encoding.target
     ]
     for each in encoding.columns:
         missing = f", {each.missing:,} missing" if each.missing else ""
         if isinstance(each, NumberColumn):
-            rows.append((each.name, "number", f"mean {each.mean:.4g}, deviation {each.scale:.4g}{missing}"))
+            rows.append((each.name, "number", f"mean {each.mean:.4g}, std {each.scale:.4g}{missing}"))
         else:
             other = f", {each.other} rare ones together" if each.other else ""
             rows.append((each.name, "category", f"{len(each.values)} values{other}{missing}"))

@@ -69,6 +69,6 @@ def split(
         held_out[rng.permutation(rows)[:taken]] = True
     if not held_out.any():
         raise ValueError(
-            f"validation must leave rows to judge by, {validation:g} of {y.size} rows in small groups is none"
+            f"validation must leave rows to validate on, {validation:g} of {y.size} rows in small groups is none"
         )
     return np.flatnonzero(~held_out), np.flatnonzero(held_out)
