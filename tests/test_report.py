@@ -201,6 +201,11 @@ def test_the_headings_are_the_words_of_the_field(page):
     assert "450 training, 150 validation" in page
 
 
+def test_a_group_of_one_row_is_not_told_as_rows(study):
+    sizes = {**study.sizes, "smallest_group": {"name": "few", "rows": 1}}
+    assert "the smallest, few, has 1 row, the largest" in render(study._replace(sizes=sizes))
+
+
 def test_several_studies_share_a_page(study, regression):
     page = render([study, regression], title="Two")
     assert len(data_of(page)) == 2

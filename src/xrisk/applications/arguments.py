@@ -56,14 +56,14 @@ class Divergence(NamedTuple):
     objective: str  # completes "a linear model whose … is as small as can be"
 
 
-AT_A_COST = "loss under the worst mixture of {groups} groups (far from equal weights at a cost: {word}, λ = {lam})"
+AT_A_COST = "loss under the worst mixture of {groups} (far from equal weights at a cost: {word}, λ = {lam})"
 
 DIVERGENCES: dict[str, Divergence] = {
     "cvar": Divergence(
         CVaRRisk,
         ("alpha",),
         "any group may weigh up to 1/(alpha·groups): the mean of the worst fraction alpha of them",
-        "mean loss over the worst {alpha} of {groups} groups",
+        "mean loss over the worst {alpha} of {groups}",
     ),
     "chi2": Divergence(
         ChiSquareRiskA,
@@ -83,7 +83,7 @@ DIVERGENCES: dict[str, Divergence] = {
         "all mixtures at lam times their Kullback–Leibler divergence from equal weights",
         AT_A_COST,
     ),
-    "max": Divergence(MaxRisk, (), "the worst group alone", "loss in the worst of {groups} groups"),
+    "max": Divergence(MaxRisk, (), "the worst group alone", "loss in the worst of {groups}"),
 }
 
 

@@ -30,12 +30,13 @@ from xrisk.cli.options import (
 from xrisk.cli.screen import FRAME, plain, progress, report_grid, study_grid
 from xrisk.estimators import GroupDROClassifier, GroupDRORegressor
 from xrisk.persistence import load, save
+from xrisk.phrases import counted
 from xrisk.report import write_report
 from xrisk.report.phrases import score, verdict
 from xrisk.run import Stop
 from xrisk.study import Study, compare, judge
 from xrisk.tables import TableModel
-from xrisk.tables.prepare import Prepared, TableOptions, column_rows, prepare
+from xrisk.tables.prepare import Prepared, TableOptions, column_rows, prepare, without_target
 from xrisk.tables.read import read_table
 from xrisk.tables.rows import group_names
 
@@ -108,8 +109,8 @@ def _columns(prepared: Prepared) -> list[dict[str, str]]:
 
 
 def _column_grid(prepared: Prepared, data: str) -> Grid:
-    rows = prepared.train.y.size + prepared.validation.y.size
-    grid = Grid(title=Text(f"{plain(data)}: {rows:,} rows; columns as guessed"), **FRAME)
+    rows = counted(prepared.train.y.size + prepared.validation.y.size, "row", "rows")
+    grid = Grid(title=Text(f"{plain(data)}: {rows}; columns as guessed"), **FRAME)
     for title in ("column", "taken as", ""):
         grid.add_column(title, overflow="fold")
     for name, kind, detail in column_rows(prepared.encoding):
@@ -127,6 +128,7 @@ def _study(prepared: Prepared, data: str, options: dict[str, Any], err: Console,
         random_state=options["seed"],
     )
     target, groups = options["target"], options["groups"] or (options["target"],)
+    columns = counted(len(prepared.encoding.columns), "column", "columns")
     with progress(err, enabled=err.is_terminal and not quiet) as watch:
         return compare(
             model,
@@ -134,7 +136,7 @@ def _study(prepared: Prepared, data: str, options: dict[str, Any], err: Console,
             prepared.validation,
             l2=options["l2"],
             title=f"{target} by {' × '.join(groups)}",
-            description=f"{Path(data).name}: predict {target} from {len(prepared.encoding.columns)} columns.",
+            description=f"{Path(data).name}: predict {target} from {columns}.",
             notes=prepared.notes,
             settings={"validation": options["validation"], "groups": list(groups)},
             watch=watch,
@@ -171,9 +173,7 @@ def evaluate(model: str, data: str, as_json: bool) -> None:
     """Score a model that `xrisk fit` wrote on the groups of another table; the table is encoded as it was then."""
     if not Path(model).exists():
         raise Refused(f"{model} does not exist")
-    fitted = load(model)
-    if not isinstance(fitted, TableModel):
-        raise Refused(f"{model} holds a {type(fitted).__name__} without its table's columns; xrisk fit writes those")
+    fitted = _table_model(model)
     frame = read_table(data).frame
     y, held = fitted.encoding.targets(frame)
     if not held.any():
@@ -189,12 +189,23 @@ def evaluate(model: str, data: str, as_json: bool) -> None:
         return
     out = Console()
     if without:
-        out.print(Text(f"{without:,} rows without a target are left out.", style="dim"))
+        out.print(Text(without_target(without), style="dim"))
     if unseen:
         out.print(Text(f"Groups without training rows: {', '.join(map(plain, unseen))}.", style="dim"))
-    out.print(report_grid(report, f"{plain(data)}, {len(frame):,} rows, by {plain(model)}"))
+    out.print(report_grid(report, f"{plain(data)}, {counted(len(frame), 'row', 'rows')}, by {plain(model)}"))
     worst = report.rows[0]
     out.print(Text(f"Worst group: {plain(worst.name)}, {score(worst.score, report.metric)}."))
+
+
+def _table_model(path: str) -> TableModel:
+    fitted = load(path)
+    if not isinstance(fitted, TableModel):
+        raise Refused(f"{path} holds a {type(fitted).__name__} without its table's columns; xrisk fit writes those")
+    try:
+        fitted.check()
+    except ValueError as error:
+        raise Refused(f"{path} is no model that xrisk fit wrote: {error}") from error
+    return fitted
 
 
 @app.command()

@@ -14,6 +14,7 @@ import xrisk
 from xrisk.applications import LOSSES, group_dro
 from xrisk.cli.options import DEFAULT_LOSS, Refused, divergence_options, one_line_errors, refuse_unwritable, words
 from xrisk.cli.screen import FRAME, plain, progress
+from xrisk.phrases import counted
 from xrisk.problem import Problem
 from xrisk.race import PAPER, PROBLEMS, Race, as_dict, draw_race, race
 from xrisk.race.phrases import COLUMNS as RACE_COLUMNS
@@ -159,7 +160,8 @@ def _stated(problem: str, options: dict[str, Any]) -> tuple[Problem, str]:
         loss = loss if classes.size == 2 else "multinomial"
     passed = {name: options[name] for name in ("divergence", "alpha", "lam", "l2")}
     stated = group_dro(X, y, groups, loss=loss, fit_intercept=True, **passed)  # as `xrisk fit` does
-    return stated, f"{os.path.basename(problem)}: {options['divergence']} over {np.unique(groups).size} groups"
+    many = counted(np.unique(groups).size, "group", "groups")
+    return stated, f"{os.path.basename(problem)}: {options['divergence']} over {many}"
 
 
 def _told(found: Race) -> dict[str, Any]:
@@ -176,7 +178,8 @@ def _write(found: Race, options: dict[str, Any]) -> None:
 
 def _tell(found: Race, options: dict[str, Any]) -> None:
     out = Console()
-    grid = Grid(title=Text(f"{plain(found.problem)}; {found.size[0]} blocks, {found.size[1]} variables"), **FRAME)
+    size = f"{counted(found.size[0], 'block', 'blocks')}, {counted(found.size[1], 'variable', 'variables')}"
+    grid = Grid(title=Text(f"{plain(found.problem)}; {size}"), **FRAME)
     shown = RACE_COLUMNS if out.width >= WIDE else NARROW
     for title in shown:
         grid.add_column(title, justify="left" if title in RACE_COLUMNS[:2] else "right", no_wrap=title != "setting")

@@ -21,6 +21,7 @@ from xrisk.estimators.base import (
 from xrisk.estimators.watching import with_callbacks
 from xrisk.grouping import Grouping, encode_groups
 from xrisk.inner.oracle import exact_values, inner_count
+from xrisk.phrases import counted
 from xrisk.problem import Problem
 from xrisk.registry import savable
 
@@ -111,7 +112,7 @@ class GroupRobust(LinearRobust):
         if groups is None:
             return grouping
         if grouping.missing:
-            warnings.warn(f"{grouping.missing} rows have no group: they are a group of their own", stacklevel=USER)
+            warnings.warn(of_missing(grouping.missing, "group"), stacklevel=USER)
         if len(grouping.names) == 1:
             warnings.warn("there is a single group: the robust model is the ordinary one", stacklevel=USER)
         sizes = np.array([rows.size for rows in grouping.rows()])
@@ -152,12 +153,20 @@ def groups_of_classes(classes: np.ndarray, target: np.ndarray) -> Grouping:
     return Grouping(codes, tuple(str(label) for label in classes), 0, ())
 
 
+def of_missing(number: int, what: str) -> str:
+    """The warning that rows have no group or task."""
+    return counted(
+        number, f"row has no {what}: it is a {what} of its own", f"rows have no {what}: they are a {what} of their own"
+    )
+
+
 def of_tiny_groups(names: Sequence[str], sizes: np.ndarray) -> str:
     """The warning that some groups have few rows."""
     small, least = int((sizes < TINY_GROUP).sum()), int(sizes.argmin())
     return (
-        f"{small} of {sizes.size} groups have fewer than {TINY_GROUP} rows, "
-        f"the smallest, {names[least]!r}, has {sizes[least]}: their risks are uncertain"
+        f"{small} of {counted(sizes.size, 'group', 'groups')} {'has' if small == 1 else 'have'} fewer than "
+        f"{TINY_GROUP} rows, the smallest, {names[least]!r}, has {sizes[least]}: "
+        f"{'its risk is' if small == 1 else 'their risks are'} uncertain"
     )
 
 

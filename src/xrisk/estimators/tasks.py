@@ -14,6 +14,7 @@ from xrisk.estimators.groups import (
     TINY_GROUP,
     distribution,
     groups_of_classes,
+    of_missing,
     of_tiny_groups,
     refuse_weightless,
 )
@@ -171,7 +172,7 @@ class MultiTaskGroupDROClassifier(LinearRobustClassifier):
             refuse_weightless(table.names(), table.rows(), training.weight)
         for what, known in (("task", tasking), ("group", grouping)):
             if known.missing:
-                warnings.warn(f"{known.missing} rows have no {what}: they are a {what} of their own", stacklevel=USER)
+                warnings.warn(of_missing(known.missing, what), stacklevel=USER)
         sizes = np.diff(table.cells.offsets)
         if groups is not None and (sizes < TINY_GROUP).any():
             warnings.warn(of_tiny_groups(table.names(), sizes), stacklevel=USER)

@@ -9,6 +9,7 @@ from sklearn.metrics import make_scorer
 
 from xrisk.grouping import encode_groups
 from xrisk.metrics.arguments import Metric, metric_of, same_length, weights_of
+from xrisk.phrases import counted
 
 
 def worst_group_score(
@@ -69,7 +70,8 @@ def worst_group_score(
             continue
         scores.append(float(score(y_true[rows], y_pred[rows], **options)))
         if math.isnan(scores[-1]):
-            raise ValueError(f"metric must be a number in every group, it is NaN in group {name!r} of {rows.size} rows")
+            size = counted(rows.size, "row", "rows")
+            raise ValueError(f"metric must be a number in every group, it is NaN in group {name!r} of {size}")
     return min(scores) if greater_is_better else max(scores)
 
 

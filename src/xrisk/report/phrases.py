@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 from xrisk.applications import DIVERGENCES
+from xrisk.phrases import counted
 from xrisk.run import Stop
 from xrisk.study import Study
 
@@ -48,10 +49,11 @@ def objective(study: Study) -> str:
     """What the robust model minimises, in a sentence."""
     model, groups = study.robust.model, study.sizes["groups"]
     word = "max" if model.divergence == "cvar" and model.alpha * groups <= 1.0 else model.divergence
+    many = counted(groups, "group", "groups")
     if word not in DIVERGENCES:
-        return f"A linear model whose risk over {groups} groups is as small as can be: {word}."
+        return f"A linear model whose risk over {many} is as small as can be: {word}."
     said = DIVERGENCES[word].objective.format(
-        groups=groups, alpha=f"{100.0 * model.alpha:g}{THIN}%", lam=f"{model.lam:g}", word=word
+        groups=many, alpha=f"{100.0 * model.alpha:g}{THIN}%", lam=f"{model.lam:g}", word=word
     )
     return f"A linear model whose {said} is as small as can be."
 

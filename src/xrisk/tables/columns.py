@@ -61,6 +61,14 @@ def label(value: Any) -> str:
     return str(value)
 
 
+def check_fields(spec: Any, **kinds: Any) -> None:
+    """Refuse fields that are not of their kinds: a file may hold anything."""
+    for name, kind in kinds.items():
+        value = getattr(spec, name)
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise ValueError(f"{name} of {type(spec).__name__} must be {kind.__name__}, got {value!r}")
+
+
 @savable
 class NumberColumn(NamedTuple):
     """A column of numbers, standardised; where the training rows had gaps, another column says which are filled."""
@@ -70,6 +78,11 @@ class NumberColumn(NamedTuple):
     mean: float
     scale: float  # standard deviation
     missing: int  # among the training rows
+
+    def check(self) -> None:
+        check_fields(self, name=str, fill=float, mean=float, scale=float, missing=int)
+        if not np.isfinite([self.fill, self.mean, self.scale]).all() or self.scale == 0.0:
+            raise ValueError(f"numbers of {self.name!r} must be scaled by finite numbers, got {self.scale!r}")
 
     def titles(self) -> tuple[str, ...]:
         return (self.name, f"{self.name} is missing") if self.missing else (self.name,)
@@ -100,6 +113,9 @@ class CategoryColumn(NamedTuple):
     missing: int  # among the training rows
     other: int  # values that were too rare to get an indicator
 
+    def check(self) -> None:
+        check_fields(self, name=str, values=tuple, missing=int, other=int)
+
     def titles(self) -> tuple[str, ...]:
         more = (f"{self.name} is missing",) if self.missing else ()
         return (*(f"{self.name}={value}" for value in self.values), *more)
@@ -125,6 +141,11 @@ class GroupColumn(NamedTuple):
     name: str
     edges: tuple[float, ...] = ()
     says_name: bool = True  # whether "sex=1" is a group's name, or "female"
+
+    def check(self) -> None:
+        check_fields(self, name=str, edges=tuple, says_name=bool)
+        if not all(isinstance(edge, float) for edge in self.edges) or list(self.edges) != sorted(self.edges):
+            raise ValueError(f"edges of {self.name!r} must be ascending numbers, got {self.edges!r}")
 
     def labels(self, values: Any) -> np.ndarray:
         """What each row is called (n,), None where it is missing."""

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.registry import savable
-from xrisk.tables.columns import CategoryColumn, Column, GroupColumn, NumberColumn, as_text, column
+from xrisk.tables.columns import CategoryColumn, Column, GroupColumn, NumberColumn, as_text, check_fields, column
 
 LEVELS = 100  # of a category that get a column each; the rarer ones share the column of none
 BINNED = 20  # a column of groups with more distinct numbers than these is cut into bins
@@ -22,6 +22,18 @@ class TableEncoding(NamedTuple):
     columns: tuple[Any, ...]  # NumberColumn and CategoryColumn
     groups: tuple[GroupColumn, ...]
     left_out: tuple[tuple[str, str], ...]  # (column, why)
+
+    def check(self) -> None:
+        """Refuse what was not learnt from a table: a file may hold anything."""
+        check_fields(self, target=str, task=str, columns=tuple, groups=tuple, left_out=tuple)
+        if self.task not in ("classification", "regression"):
+            raise ValueError(f"task must be 'classification' or 'regression', got {self.task!r}")
+        if not self.columns:
+            raise ValueError("columns must hold at least one, got none")
+        for each in self.columns:
+            _check_kind(each, NumberColumn | CategoryColumn)
+        for each in self.groups:
+            _check_kind(each, GroupColumn)
 
     def feature_names(self) -> tuple[str, ...]:
         return tuple(title for each in self.columns for title in each.titles())
@@ -47,6 +59,12 @@ class TableEncoding(NamedTuple):
                 raise ValueError(f"the target {self.target!r} must hold numbers for regression, it holds text")
             return seen.values[held].astype(np.float64), held
         return as_text(seen)[0][held].astype(str), held
+
+
+def _check_kind(each: Any, kind: Any) -> None:
+    if not isinstance(each, kind):
+        raise ValueError(f"columns must be columns of a table, got {each!r}")
+    each.check()
 
 
 def require(frame: Any, names: Iterable[str]) -> None:

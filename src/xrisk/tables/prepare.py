@@ -1,10 +1,12 @@
 """From a table that was read to training and validation rows that a model can use."""
 
+import re
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from xrisk.grouping import encode_groups
+from xrisk.phrases import counted
 from xrisk.tables.columns import GroupColumn, NumberColumn, column
 from xrisk.tables.encoding import TableEncoding, guess_task, learn_encoding, learn_groups, require
 from xrisk.tables.read import Read
@@ -12,6 +14,7 @@ from xrisk.tables.rows import Part, split
 
 LEAST_ROWS = 10
 MOST_CLASSES = 100
+NUMBER_WITH_COMMA = re.compile(r"[+-]?\d+(,\d+)*(\.\d+)?([eE][+-]?\d+)?")
 
 
 class TableOptions(NamedTuple):
@@ -79,6 +82,7 @@ def _encoding(rows: Labelled, train: np.ndarray, options: TableOptions) -> Table
 def _labelled(read: Read, options: TableOptions, path: str) -> Labelled:
     target, notes = options.target, list(read.notes)
     require(read.frame, [target, *options.groups, *options.categorical, *options.drop])
+    _refuse_decimal_commas(read.frame, {*options.categorical, *options.drop})
     frame = _with_target(read.frame, target, path, notes)
     task = guess_task(frame[target]) if options.task == "auto" else options.task
     y = TableEncoding(target, task, (), (), ()).targets(frame)[0]
@@ -92,7 +96,8 @@ def _labelled(read: Read, options: TableOptions, path: str) -> Labelled:
     notes += [f"Numbers in {each.name!r} are cut into {len(each.edges) + 1} bins." for each in columns if each.edges]
     grouping = encode_groups([each.labels(frame[each.name]) for each in columns], len(frame))
     if grouping.missing:
-        notes.append(f"{grouping.missing:,} rows have no group in at least one column: there it is called 'missing'.")
+        rows = counted(grouping.missing, "row has", "rows have")
+        notes.append(f"{rows} no group in at least one column: there it is called 'missing'.")
     groups = np.array(grouping.names, dtype=str)[grouping.labels]
     return Labelled(frame, task, y, groups, columns, tuple(notes))
 
@@ -102,12 +107,31 @@ def _with_target(frame: Any, target: str, path: str, notes: list[str]) -> Any:
     if missing.all():
         raise ValueError(f"{path}: the target {target!r} has no values")
     if missing.any():
-        notes.append(f"{int(missing.sum()):,} rows without a target are left out.")
+        notes.append(without_target(int(missing.sum())))
         frame = frame[~missing].reset_index(drop=True)
     if len(frame) < LEAST_ROWS:
-        rows = "1 row" if len(frame) == 1 else f"{len(frame)} rows"
+        rows = counted(len(frame), "row", "rows")
         raise ValueError(f"{path} has {rows} with a target, at least {LEAST_ROWS} are needed")
     return frame
+
+
+def without_target(number: int) -> str:
+    """The note that rows are left out."""
+    return f"{counted(number, 'row', 'rows')} without a target {'is' if number == 1 else 'are'} left out."
+
+
+def _refuse_decimal_commas(frame: Any, taken_as_they_are: set[str]) -> None:
+    for name in frame:
+        seen = column(frame[name])
+        held = seen.values[~seen.missing]
+        if name in taken_as_they_are or seen.is_number or not held.size or not NUMBER_WITH_COMMA.fullmatch(held[0]):
+            continue
+        if all(NUMBER_WITH_COMMA.fullmatch(value) for value in held) and any("," in value for value in held):
+            odd = next(value for value in held if "," in value)
+            raise ValueError(
+                f"column {name!r} holds numbers with commas, such as {odd!r}: write decimals with a point and "
+                "thousands without a comma, or name the column as categorical"
+            )
 
 
 def _check_classes(y: np.ndarray, target: str, path: str) -> None:
@@ -148,5 +172,5 @@ def column_rows(encoding: TableEncoding) -> list[tuple[str, str, str]]:
             rows.append((each.name, "number", f"mean {each.mean:.4g}, std {each.scale:.4g}{missing}"))
         else:
             other = f", {each.other} rare ones together" if each.other else ""
-            rows.append((each.name, "category", f"{len(each.values)} values{other}{missing}"))
+            rows.append((each.name, "category", f"{counted(len(each.values), 'value', 'values')}{other}{missing}"))
     return rows + [(name, "left out", why) for name, why in encoding.left_out]

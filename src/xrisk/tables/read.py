@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from xrisk.phrases import counted
+
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 GAPS = ["?"]  # beside what pandas takes as missing
 
@@ -78,13 +80,18 @@ def _text(path: str) -> str:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
+        line = _unix(data[: error.start].decode("latin-1")).count("\n") + 1
         raise ValueError(f"{path} is not UTF-8 text: byte 0x{data[error.start]:02x} in line {line}") from error
     if not text.strip():
         raise ValueError(f"{path} is empty")
     if "\0" in text:
         raise ValueError(f"{path} is not a text file: it holds zero bytes")
-    return text
+    return _unix(text)
+
+
+def _unix(text: str) -> str:
+    """Text whose lines end as Unix ends them; files from elsewhere end them by CR LF, very old ones by CR alone."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _header(text: str, path: str) -> tuple[list[str], str, list[str]]:
@@ -92,6 +99,8 @@ def _header(text: str, path: str) -> tuple[list[str], str, list[str]]:
     headers = {delimiter: _fields(text, delimiter) for delimiter in DELIMITERS}
     delimiter = max(headers, key=lambda each: len(headers[each]))
     names = [name.strip() for name in headers[delimiter]]
+    if not names:
+        raise ValueError(f"{path} cannot be read as CSV: its first line is no list of names")
     notes = [] if delimiter == "," else [f"Columns are separated by a {DELIMITERS[delimiter]}."]
     blank = [k for k, name in enumerate(names) if not name]
     for k in blank:
@@ -122,7 +131,8 @@ def _refuse_ragged(text: str, delimiter: str, width: int, path: str) -> None:
         for fields in lines:
             if fields and len(fields) != width:
                 raise ValueError(
-                    f"{path} is ragged: line {lines.line_num} has {len(fields)} fields, the header has {width}"
+                    f"{path} is ragged: line {lines.line_num} has {counted(len(fields), 'field', 'fields')}, "
+                    f"the header has {width}"
                 )
     except csv.Error as error:
         raise ValueError(f"{path} cannot be read as CSV: line {lines.line_num}: {error}") from error

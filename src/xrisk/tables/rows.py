@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.grouping import encode_groups
+from xrisk.phrases import counted
 
 
 class Part(NamedTuple):
@@ -68,7 +69,6 @@ def split(
         taken = min(round(validation * rows.size), rows.size - 1)
         held_out[rng.permutation(rows)[:taken]] = True
     if not held_out.any():
-        raise ValueError(
-            f"validation must leave rows to validate on, {validation:g} of {y.size} rows in small groups is none"
-        )
+        many = counted(y.size, "row", "rows")
+        raise ValueError(f"validation must leave rows to validate on, {validation:g} of {many} in small groups is none")
     return np.flatnonzero(~held_out), np.flatnonzero(held_out)
