@@ -7,8 +7,8 @@ import scipy.sparse
 
 import xrisk.functions as fn
 from xrisk import Problem
-from xrisk.inner import Equal, Groups, Indexed, InOrder, LinearModel, SoftmaxModel, Weighted, WithIntercept, as_rows
 from xrisk.data.rows import frozen, row_size
+from xrisk.inner import Equal, Groups, Indexed, InOrder, LinearModel, SoftmaxModel, Weighted, WithIntercept, as_rows
 
 LOSSES = [
     fn.Logistic(),

@@ -15,10 +15,10 @@ from xrisk.functions import MaxRisk
 from xrisk.solvers import ALEXR
 
 here = pytest.mark.skipif(
-    datasets._find("adult_train.csv.gz") is None, reason="no adult_train.csv.gz in XRISK_DATA or ../shared/data"
+    datasets.find_file("adult_train.csv.gz") is None, reason="no adult_train.csv.gz in XRISK_DATA or ../shared/data"
 )
 woods = pytest.mark.skipif(
-    datasets._find("covtype.npz") is None, reason="no covtype.npz in XRISK_DATA or ../shared/data"
+    datasets.find_file("covtype.npz") is None, reason="no covtype.npz in XRISK_DATA or ../shared/data"
 )
 
 X, Y, cells = table(n=400, d=5, groups=5)

@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from xrisk.solvers.exact import exact
 
 import xrisk
 import xrisk.functions as fn
@@ -22,10 +23,9 @@ from tests.random_problems import (
 from tests.solvers import test_exact as references
 from xrisk import Problem, certify
 from xrisk.certificate import bounds, sums
+from xrisk.data.rows import frozen
 from xrisk.inner import Groups, LinearModel, NoisyCoordinates, SoftmaxModel, WithIntercept, as_rows
 from xrisk.inner.oracle import inner_size
-from xrisk.data.rows import frozen
-from xrisk.solvers.exact import exact
 
 RIDGE = fn.L2(0.1)
 SHORT_OF_INFINITE = (fn.Box, fn.Ball, fn.Simplex, fn.CappedSimplex, fn.Restricted)

@@ -18,7 +18,7 @@ from click.testing import CliRunner  # noqa: E402
 
 from xrisk.cli import main  # noqa: E402
 from xrisk.cli.app import app  # noqa: E402
-from xrisk.estimators.table import TableModel, column, guess_task, learn_encoding, learn_groups  # noqa: E402
+from xrisk.tables import TableModel  # noqa: E402
 
 
 def people(n=300, seed=0):
@@ -43,6 +43,14 @@ def people(n=300, seed=0):
 def table(tmp_path):
     people().to_csv(tmp_path / "people.csv", index=False)
     return tmp_path / "people.csv"
+
+
+@pytest.fixture(scope="module")
+def fitted_model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("fitted")
+    people().to_csv(folder / "people.csv", index=False)
+    fit_json(folder / "people.csv", "--groups", "race", "--out", folder / "m.xrisk")
+    return folder / "m.xrisk"
 
 
 def run(*words):
@@ -119,12 +127,12 @@ def test_groups_are_no_features_unless_asked(table):
     assert [entry["kind"] for entry in told["columns"] if entry["name"] == "race"] == ["group", "category"]
 
 
-def test_a_target_of_many_numbers_is_a_regression_and_groups_of_many_numbers_are_bands(tmp_path):
+def test_a_target_of_many_numbers_is_a_regression_and_groups_of_many_numbers_are_bins(tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x": rng.normal(size=200), "age": rng.integers(18, 90, 200)})
     frame["y"] = 2.0 * frame["x"] + rng.normal(size=200)
     frame.to_csv(tmp_path / "n.csv", index=False)
-    told = fit_json(tmp_path / "n.csv", "--groups", "age", "--bands", 3, "--out", tmp_path / "m.xrisk")
+    told = fit_json(tmp_path / "n.csv", "--groups", "age", "--bins", 3, "--out", tmp_path / "m.xrisk")
     assert told["task"] == "regression"
     assert told["metric"] == "root mean squared error"
     assert told["data"]["groups"] == 3
@@ -162,6 +170,8 @@ GOOD = {
     "tabs": (lines(separator="\t"), "tab"),
     "quotes": (lines(header='"a","g","y"').replace("u,", '"u, ""u""",'), ""),
     "line ends of Windows": (lines().replace("\n", "\r\n"), ""),
+    "line ends of CR alone": (lines().replace("\n", "\r"), ""),
+    "line ends of several kinds": (lines().replace("\n", "\r\n", 10).replace("1\n", "1\r"), ""),
     "blank lines": (lines().replace("\n", "\n\n"), ""),
     "blanks after commas": (lines(separator=", "), ""),
     "unicode header": (lines(header="größe,g,y"), "größe"),
@@ -214,6 +224,11 @@ BAD = {
     "row too long": (lines() + "1,u,1,9\n", "line 42 has 4 fields, the header has 3"),
     "row too short": (lines() + "1,u\n", "line 42 has 2 fields, the header has 3"),
     "open quote": (lines() + '1,"u,1\n', "cannot be read as CSV"),
+    "header too long": ("a" * 200_000 + ",g,y\n1,u,1\n", "its first line is no list of names"),
+    "not UTF-8 under CR": (lines().encode().replace(b"\n", b"\r") + b"\xff,u,1\r", "byte 0xff in line 42"),
+    "decimal commas": (lines(separator=";").replace(".", ","), "holds numbers with commas, such as '0,126'"),
+    "thousands": (lines().replace("\n", ',"1,234"\n').replace('y,"1,234"', "y,b"), "such as '1,234': write decimals"),
+    "row of one field": (lines() + "1\n", "line 42 has 1 field, the header has 3"),
     "name twice": (lines(header="g,g,y"), "2 columns named 'g'"),
     "no target": (lines(header="a,g,z"), "there is no column 'y'"),
     "no group": (lines(header="a,h,y"), "there is no column 'g'"),
@@ -240,10 +255,11 @@ def test_a_bad_file_gets_one_sentence_and_exit_code_two(tmp_path, text, said):
         (("--alpha", "0"), "alpha must"),
         (("--l2", "-1"), "l2 must"),
         (("--validation", "1"), "validation must be between 0 and 1"),
+        (("--validation", "0"), "validation must be between 0 and 1, got 0"),
         (("--loss", "squared"), "loss must be one of"),
         (("--task", "regression"), "must hold numbers for regression"),
         (("--drop", "nobody"), "there is no column 'nobody'"),
-        (("--bands", "1"), "--bands must be at least 2"),
+        (("--bins", "1"), "--bins must be at least 2"),
         (("--out", "no/such/folder/m.xrisk"), "its folder does not exist"),
         (("--tol", "0"), "tol must be positive"),
     ],
@@ -259,13 +275,79 @@ def test_a_regression_needs_groups(tmp_path):
     path = write(tmp_path, "a,y\n" + "".join(f"{k % 7},{k / 3}\n" for k in range(60)))
     done = run("fit", path, "--target", "y")
     assert done.exit_code == 2
-    assert "--groups is needed" in done.stderr
+    assert "groups must be given" in done.stderr
 
 
 def test_files_that_do_not_exist_are_named(tmp_path, table):
     assert "nobody.csv does not exist" in run("fit", tmp_path / "nobody.csv", "--target", "y").stderr
     assert "is not a file" in run("fit", tmp_path, "--target", "y").stderr
     assert "m.xrisk does not exist" in run("evaluate", tmp_path / "m.xrisk", table).stderr
+
+
+def test_numbers_with_commas_may_be_categories(tmp_path):
+    path = write(tmp_path, lines(header="a;g;y", separator=";").replace("u;", "1,2;").replace("v;", "3;"))
+    assert fit_json(path, "--groups", "y", "--categorical", "g")
+    assert run("fit", path, "--target", "y", "--groups", "y").exit_code == 2
+    assert fit_json(path, "--groups", "y", "--drop", "g")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (lines() + "0.1,u,\n", "1 row without a target is left out."),
+        (lines() + "0.1,u,\n" * 2, "2 rows without a target are left out."),
+        (lines() + "0.1,,1\n", "1 row has no group in at least one column"),
+        (lines() + "0.1,w,1\n", "1 of 3 groups has fewer than 10 rows"),
+    ],
+)
+def test_one_row_is_not_told_as_rows(tmp_path, text, said):
+    told = fit_json(write(tmp_path, text), "--groups", "g")
+    assert said in " ".join(told["notes"])
+
+
+def without(model, name):
+    delattr(model.model, name)
+
+
+def of_model(name, value):
+    return lambda model: setattr(model.model, name, value)
+
+
+def of_encoding(name, value):
+    return lambda model: setattr(model, "encoding", model.encoding._replace(**{name: value}))
+
+
+WRONG_MODELS = {
+    "no coef_": (lambda model: without(model, "coef_"), "model must be a fitted linear model"),
+    "no intercept_": (lambda model: without(model, "intercept_"), "model must be a fitted linear model"),
+    "no groups_": (lambda model: without(model, "groups_"), "groups_ must be the names of groups, got None"),
+    "no classes_": (lambda model: without(model, "classes_"), "classes_ must be an array of at least two classes"),
+    "coef_ of text": (of_model("coef_", "text"), "coef_ must be an array of numbers, got 'text'"),
+    "coef_ too short": (of_model("coef_", np.ones((1, 2))), r"got shape (1, 2)"),
+    "groups_ = 5": (of_model("groups_", 5), "groups_ must be the names of groups, got 5"),
+    "groups_ of numbers": (of_model("groups_", (1, 2)), "groups_ must be the names of groups"),
+    "encoding = None": (lambda model: model.set_params(encoding=None), "encoding must be that of a table, got None"),
+    "model = None": (lambda model: model.set_params(model=None), "model must be a fitted linear model, got None"),
+    "columns = 5": (of_encoding("columns", 5), "columns of TableEncoding must be tuple, got 5"),
+    "columns of numbers": (of_encoding("columns", (5,)), "columns must be columns of a table, got 5"),
+    "no columns": (of_encoding("columns", ()), "columns must hold at least one"),
+    "groups = None": (of_encoding("groups", None), "groups of TableEncoding must be tuple, got None"),
+    "target = 5": (of_encoding("target", 5), "target of TableEncoding must be str, got 5"),
+    "another task": (of_encoding("task", "regression"), "model must be one of the task of its table"),
+    "no task": (of_encoding("task", "tasks"), "task must be 'classification' or 'regression', got 'tasks'"),
+}
+
+
+@pytest.mark.parametrize(("spoil", "said"), WRONG_MODELS.values(), ids=WRONG_MODELS)
+def test_a_well_formed_file_of_a_wrong_model_is_refused_in_a_sentence(table, fitted_model, tmp_path, spoil, said):
+    model = xrisk.load(fitted_model)
+    spoil(model)
+    xrisk.save(model, tmp_path / "wrong.xrisk")
+    done = run("evaluate", tmp_path / "wrong.xrisk", table)
+    assert done.exit_code == 2, done.output
+    assert "wrong.xrisk is no model that xrisk fit wrote: " in done.stderr
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_what_is_no_model_is_refused_in_a_sentence(tmp_path, table):
@@ -302,42 +384,6 @@ def test_groups_never_seen_are_said(table, tmp_path):
     assert found["groups_not_trained_on"] == ["Other"]
 
 
-def test_columns_are_numbers_or_text():
-    assert column([1, 2.5]).is_number
-    assert not column([True, False]).is_number
-    assert column(pd.array([1, None], dtype="Int64")).values.tolist()[0] == 1.0
-    assert column(["a", None, np.nan]).missing.tolist() == [False, True, True]
-
-
-@pytest.mark.parametrize(
-    ("values", "task"),
-    [
-        ([0, 1, 1], "classification"),
-        (["a", "b"], "classification"),
-        ([0.5, 1.5], "regression"),
-        (list(range(50)), "regression"),
-        ([True, False], "classification"),
-    ],
-)
-def test_the_task_is_guessed(values, task):
-    assert guess_task(values) == task
-
-
-def test_an_encoding_is_learnt_from_training_rows_only():
-    train = {"x": [0.0, 2.0, 4.0], "c": ["a", "b", "a"], "y": [0, 1, 0]}
-    encoding = learn_encoding(train, target="y")
-    np.testing.assert_allclose(encoding.encode({"x": [2.0, None], "c": ["b", "z"]})[0], [0.0, 0.0, 1.0])
-    assert encoding.encode({"x": [None], "c": [None]}).tolist() == [[0.0, 0.0, 0.0]]
-
-
-def test_bands_hold_about_as_many_rows_each():
-    values = np.arange(100.0)
-    (group,) = learn_groups({"age": values}, ["age"], target="y", bands=4)
-    _, counts = np.unique(group.labels(values), return_counts=True)
-    assert counts.tolist() == [25, 25, 25, 25]
-    assert group.labels([None]).tolist() == [None]
-
-
 def python(*words, **options):
     return subprocess.run([sys.executable, *map(str, words)], capture_output=True, text=True, check=False, **options)
 
@@ -353,7 +399,7 @@ def test_without_its_packages_the_command_says_what_to_install(monkeypatch, caps
 @pytest.mark.slow
 def test_xrisk_can_be_imported_without_the_packages_of_the_command_line():
     code = "import sys; sys.modules.update(dict.fromkeys(('click', 'rich', 'jinja2', 'pandas'))); import xrisk.report"
-    assert python("-c", code).returncode == 0
+    assert python("-c", f"{code}, xrisk.study, xrisk.tables").returncode == 0
 
 
 @pytest.mark.slow

@@ -114,7 +114,7 @@ def test_a_race_can_be_tuned_over_a_grid_of_ones_own():
         (["groups-cvar", "--out", "/nowhere/race.json"], "its folder does not exist"),
     ],
 )
-def test_wrong_wishes_are_refused_in_a_sentence(words, sentence):
+def test_wrong_options_are_refused_in_a_sentence(words, sentence):
     done = run("compare", *words)
     assert done.exit_code == 2
     assert sentence in flat(done.output)

@@ -10,16 +10,16 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from xrisk import datasets
-from xrisk.datasets import load_adult, load_covtype, make_groups, make_spurious
+from xrisk.datasets import adult, covtype, finding, load_adult, load_covtype, make_groups, make_spurious
 from xrisk.metrics import worst_group_score
 
 here = pytest.mark.skipif(
-    datasets._find("adult_train.csv.gz") is None, reason="no Adult in XRISK_DATA or ../shared/data"
+    datasets.find_file("adult_train.csv.gz") is None, reason="no Adult in XRISK_DATA or ../shared/data"
 )
 woods = pytest.mark.skipif(
-    datasets._find("covtype.npz") is None, reason="no covtype.npz in XRISK_DATA or ../shared/data"
+    datasets.find_file("covtype.npz") is None, reason="no covtype.npz in XRISK_DATA or ../shared/data"
 )
-oracle = pytest.mark.skipif(datasets._find("a9a.npz") is None, reason="no a9a.npz in XRISK_DATA or ../shared/data")
+oracle = pytest.mark.skipif(datasets.find_file("a9a.npz") is None, reason="no a9a.npz in XRISK_DATA or ../shared/data")
 
 
 def worst(model, table):
@@ -96,12 +96,12 @@ def test_wrong_arguments_are_named(call, sentence):
 
 @pytest.fixture(scope="module")
 def columns():
-    return datasets._adult_columns()
+    return adult._adult_columns()
 
 
 @pytest.fixture
 def quick(monkeypatch, columns):
-    monkeypatch.setattr(datasets, "_adult_columns", lambda: columns)
+    monkeypatch.setattr(adult, "_adult_columns", lambda: columns)
 
 
 @here
@@ -122,7 +122,7 @@ def test_every_split_of_adult_has_every_group(quick, split, rows):
 
 @here
 def test_train_and_validation_of_adult_share_no_row(quick):
-    parts = [datasets._adult_split(split, 5) for split in ("train", "validation")]
+    parts = [adult._adult_split(split, 5) for split in ("train", "validation")]
     np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(32_561))
 
 
@@ -138,15 +138,15 @@ def test_groups_of_adult_agree_with_their_names(quick):
 @here
 @oracle
 def test_the_columns_of_adult_are_those_of_a9a(columns):
-    with np.load(datasets._find("a9a.npz"), allow_pickle=False) as file:
+    with np.load(datasets.find_file("a9a.npz"), allow_pickle=False) as file:
         expected = np.vstack([file["X_train"], file["X_test"]])
-    np.testing.assert_array_equal(datasets._platt(columns, np.arange(48_842))[0], expected)
+    np.testing.assert_array_equal(adult._platt(columns, np.arange(48_842))[0], expected)
 
 
 def openml(columns, roll=0):
     """Adult as scikit-learn gives it: categories as positions, a missing one as NaN."""
     data, categories = [], {}
-    for name, entry in datasets.PLATT.items():
+    for name, entry in adult.PLATT.items():
         column = np.roll(columns[name], roll)
         if isinstance(entry, str):
             categories[name] = sorted(entry.split())
@@ -155,7 +155,7 @@ def openml(columns, roll=0):
         data.append(column)
     target = np.roll(columns["income"], roll).astype(object)
     return SimpleNamespace(
-        data=np.column_stack(data), target=target, feature_names=list(datasets.PLATT), categories=categories
+        data=np.column_stack(data), target=target, feature_names=list(adult.PLATT), categories=categories
     )
 
 
@@ -163,19 +163,19 @@ def openml(columns, roll=0):
 @pytest.mark.parametrize("roll", [0, 16_281], ids=["training rows first", "test rows first"])
 def test_adult_from_openml_is_the_same_table(monkeypatch, columns, roll):
     bunch = openml(columns, roll)
-    monkeypatch.setattr(datasets, "_find", lambda name: None)
-    monkeypatch.setattr(datasets, "fetch_openml", lambda **options: bunch)
-    found = datasets._adult_columns()
+    monkeypatch.setattr(finding, "find_file", lambda name: None)
+    monkeypatch.setattr(adult, "fetch_openml", lambda **options: bunch)
+    found = adult._adult_columns()
     assert all(np.array_equal(found[name], columns[name]) for name in columns)
 
 
 @here
 def test_other_rows_under_the_name_of_adult_are_refused(monkeypatch, columns):
     bunch = openml(columns, 7)
-    monkeypatch.setattr(datasets, "_find", lambda name: None)
-    monkeypatch.setattr(datasets, "fetch_openml", lambda **options: bunch)
+    monkeypatch.setattr(finding, "find_file", lambda name: None)
+    monkeypatch.setattr(adult, "fetch_openml", lambda **options: bunch)
     with pytest.raises(ValueError, match="Adult must have 7841 of 32561"):
-        datasets._adult_columns()
+        adult._adult_columns()
 
 
 @woods
@@ -190,10 +190,12 @@ def fails(*args, **options):
     raise URLError("no network")
 
 
-@pytest.mark.parametrize(("load", "fetch"), [(load_adult, "fetch_openml"), (load_covtype, "fetch_covtype")])
-def test_without_files_and_network_one_sentence_says_so(monkeypatch, load, fetch):
-    monkeypatch.setattr(datasets, "_find", lambda name: None)
-    monkeypatch.setattr(datasets, fetch, fails)
+@pytest.mark.parametrize(
+    ("load", "home", "fetch"), [(load_adult, adult, "fetch_openml"), (load_covtype, covtype, "fetch_covtype")]
+)
+def test_without_files_and_network_one_sentence_says_so(monkeypatch, load, home, fetch):
+    monkeypatch.setattr(finding, "find_file", lambda name: None)
+    monkeypatch.setattr(home, fetch, fails)
     with pytest.raises(OSError, match=r"XRISK_DATA nor in ../shared/data, and could not be downloaded: URLError"):
         load()
 
@@ -201,15 +203,15 @@ def test_without_files_and_network_one_sentence_says_so(monkeypatch, load, fetch
 def test_covertype_from_the_network_is_read(monkeypatch):
     X = np.zeros((2, 54))
     X[0, 10] = X[1, 13] = 1.0
-    monkeypatch.setattr(datasets, "_find", lambda name: None)
-    monkeypatch.setattr(datasets, "fetch_covtype", lambda **options: (X, np.array([2, 5])))
+    monkeypatch.setattr(finding, "find_file", lambda name: None)
+    monkeypatch.setattr(covtype, "fetch_covtype", lambda **options: (X, np.array([2, 5])))
     table = load_covtype()
     assert (table.y.tolist(), table.groups.tolist()) == ([1, -1], [0, 3])
 
 
 @pytest.mark.parametrize("load", [load_adult, load_covtype])
 def test_scikit_learn_takes_the_options_and_a_dead_network_is_noticed(monkeypatch, tmp_path, load):
-    monkeypatch.setattr(datasets, "_find", lambda name: None)
+    monkeypatch.setattr(finding, "find_file", lambda name: None)
     monkeypatch.setattr(socket, "getaddrinfo", fails)
     monkeypatch.setattr(time, "sleep", lambda seconds: None)  # between tries
     monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path))
@@ -219,15 +221,15 @@ def test_scikit_learn_takes_the_options_and_a_dead_network_is_noticed(monkeypatc
 
 def test_the_time_allowed_to_servers_is_restored():
     before = socket.getdefaulttimeout()
-    with datasets._impatient():
-        assert socket.getdefaulttimeout() == datasets.SILENCE
+    with finding.impatient():
+        assert socket.getdefaulttimeout() == finding.SILENCE
     assert socket.getdefaulttimeout() == before
 
 
 def test_the_folder_in_the_environment_comes_first(monkeypatch, tmp_path):
     (tmp_path / "adult_train.csv.gz").touch()
     monkeypatch.setenv("XRISK_DATA", str(tmp_path))
-    assert datasets._find("adult_train.csv.gz") == tmp_path / "adult_train.csv.gz"
+    assert datasets.find_file("adult_train.csv.gz") == tmp_path / "adult_train.csv.gz"
 
 
 def test_the_folder_beside_the_working_directory_is_found(monkeypatch, tmp_path):
@@ -237,9 +239,9 @@ def test_the_folder_beside_the_working_directory_is_found(monkeypatch, tmp_path)
     (tmp_path / "project").mkdir()
     monkeypatch.delenv("XRISK_DATA", raising=False)
     monkeypatch.chdir(tmp_path / "project")
-    assert datasets._find("thing.npz") == folder / "thing.npz"
+    assert datasets.find_file("thing.npz") == folder / "thing.npz"
 
 
 def test_a_folder_without_the_file_is_passed_over(monkeypatch, tmp_path):
     monkeypatch.setenv("XRISK_DATA", str(tmp_path))
-    assert datasets._find("no such file") is None
+    assert datasets.find_file("no such file") is None

@@ -12,8 +12,8 @@ import xrisk.functions as fn
 from tests.conftest import table
 from xrisk import Budget, Problem, group_dro, minimize
 from xrisk.applications import hard_nonsmooth, hard_smooth
-from xrisk.inner import Groups, Indexed, LinearModel, NoisyCoordinates, SoftmaxModel, Weighted, as_rows
 from xrisk.data.rows import frozen
+from xrisk.inner import Groups, Indexed, LinearModel, NoisyCoordinates, SoftmaxModel, Weighted, as_rows
 from xrisk.solvers import ALEXR, Decreasing, GeometricAverage, PolynomialAverage, StageAverage, Stagewise
 
 X, Y, GROUPS = table(60, 3, 3)

@@ -6,6 +6,8 @@ import json
 import math
 import os
 import pickle
+import subprocess
+import sys
 import zipfile
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -19,7 +21,7 @@ from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression
 
 import xrisk
-from xrisk import persistence
+from xrisk import persistence, registry
 from xrisk.functions import L2, Ball, CVaRRisk, ElasticNet, Logistic, Restricted
 from xrisk.persistence import UnreadableError, load, savable, save
 
@@ -218,6 +220,15 @@ def test_numpy_and_json_alone_can_read_a_file(tmp_path):
     assert array.tolist() == [0, 1, 2]
 
 
+@pytest.mark.parametrize("words", ["from xrisk.persistence import load", "from xrisk import load"])
+def test_a_model_of_ours_is_loaded_by_a_process_that_has_imported_no_estimator(words, tmp_path):
+    save(xrisk.GroupDROClassifier("max"), tmp_path / "model")
+    code = f"{words}; import sys; print(load(sys.argv[1]))"
+    done = subprocess.run([sys.executable, "-c", code, tmp_path / "model"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "GroupDROClassifier(divergence='max')"
+
+
 def nested(depth):
     return [nested(depth - 1)] if depth else []
 
@@ -257,10 +268,10 @@ def test_a_name_can_be_taken_once():
 
 
 def test_a_class_defined_again_takes_its_own_place(monkeypatch):
-    monkeypatch.setattr(persistence, "_classes", dict(persistence._classes))
+    monkeypatch.setattr(registry, "_classes", dict(registry._classes))
     again = type("Keeper", (Keeper,), {"__module__": Keeper.__module__, "__qualname__": "Keeper"})
     savable(again)
-    assert persistence._classes["Keeper"] is again
+    assert registry.listed("Keeper") is again
 
 
 def test_a_class_of_no_known_kind_is_not_listed():
@@ -270,7 +281,7 @@ def test_a_class_of_no_known_kind_is_not_listed():
 
 def test_every_public_spec_of_functions_is_listed():
     specs = [value for value in vars(xrisk.functions).values() if isinstance(value, type) and hasattr(value, "_fields")]
-    assert [spec for spec in specs if not persistence._is_listed(spec)] == []
+    assert [spec for spec in specs if not registry.is_listed(spec)] == []
 
 
 def test_a_failure_while_writing_leaves_the_old_file(tmp_path, monkeypatch):

@@ -11,8 +11,8 @@ import xrisk
 from tests.conftest import table
 from xrisk import Budget
 from xrisk.race import PAPER, PROBLEMS, as_dict, as_markdown, cells, draw_race, race, with_setting
+from xrisk.race.phrases import rows, slope
 from xrisk.race.run import Entry, Heat
-from xrisk.race.words import rows, slope
 from xrisk.run.observers import TracePoint
 from xrisk.solvers import ALEXR, SOX, Conjugate, Decreasing
 from xrisk.solvers.catalogue import CATALOGUE, COLUMNS, describe, refusal

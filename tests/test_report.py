@@ -1,4 +1,4 @@
-"""Three models compared alike, and the page about them."""
+"""The page about a study."""
 
 import json
 import re
@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.linear_model import LogisticRegression
 
 import xrisk
-from xrisk.datasets import make_groups, make_spurious
-from xrisk.report import compare, parts, render, write_report
+from xrisk.datasets import make_spurious
+from xrisk.report import render, write_report
 from xrisk.report.figures import ticks
 from xrisk.report.page import _environment
-from xrisk.report.study import group_names, split
+from xrisk.study import compare
+from xrisk.tables import parts
 
 pytest.importorskip("jinja2")
 
@@ -85,72 +85,6 @@ def tags(page):
     return parser.seen
 
 
-def test_rows_are_split_by_group_and_class_and_none_is_lost():
-    table = make_groups(6, n=600, random_state=0)
-    names = group_names(table.groups, 600)
-    train, held_out = split(names, table.y, validation=0.25, seed=0)
-    assert np.array_equal(np.sort(np.concatenate([train, held_out])), np.arange(600))
-    sizes, held = np.bincount(table.groups), np.bincount(table.groups[held_out], minlength=6)
-    assert (np.abs(held - 0.25 * sizes) <= 2).all()
-
-
-def test_the_same_seed_splits_alike():
-    names, y = np.repeat(["a", "b"], 50), np.tile([0, 1], 50)
-    first, again, other = (split(names, y, validation=0.5, seed=seed)[1] for seed in (0, 0, 1))
-    assert np.array_equal(first, again)
-    assert not np.array_equal(first, other)
-
-
-def test_a_group_of_one_row_is_learnt_from():
-    names, y = np.array(["alone"] + ["b"] * 20), np.tile([0, 1], 11)[:21]
-    assert 0 in split(names, y, validation=0.5, seed=0)[0]
-
-
-@pytest.mark.parametrize("validation", [0.0, 1.0, -0.5, np.nan])
-def test_a_split_that_is_none_is_refused(validation):
-    with pytest.raises(ValueError, match="validation must be between 0 and 1"):
-        split(np.array(["a", "b"]), np.array([0, 1]), validation=validation)
-
-
-def test_groups_that_overlap_are_refused():
-    with pytest.raises(ValueError, match="must not overlap"):
-        group_names(np.array([[True, True], [False, True]]), 2)
-
-
-def test_the_plain_model_is_logistic_regression(study, rows):
-    train, _ = rows
-    known = LogisticRegression(C=1.0 / (1e-2 * train.y.size), tol=1e-8).fit(train.X, train.y)
-    np.testing.assert_allclose(study.arms[0].model.coef_, known.coef_, atol=0.02)
-
-
-def test_the_reweighted_model_is_logistic_regression_with_the_groups_weighted_alike(study, rows):
-    train, _ = rows
-    _, codes, counts = np.unique(train.groups, return_inverse=True, return_counts=True)
-    weight = 1.0 / counts[codes]
-    known = LogisticRegression(C=1.0 / (1e-2 * weight.sum()), tol=1e-8).fit(train.X, train.y, sample_weight=weight)
-    np.testing.assert_allclose(study.arms[1].model.coef_, known.coef_, atol=0.05)
-
-
-def test_the_worst_group_fares_better_under_the_robust_model(study):
-    assert study.robust.worst.score > study.arms[0].worst.score + 0.1
-
-
-def test_the_bounds_enclose_the_certified_optimum(study):
-    proof = study.robust.model.certificate_
-    assert all(point.dual <= proof.primal and point.primal >= proof.dual for point in study.bounds)
-    assert np.all(np.diff([point.seconds for point in study.bounds]) >= 0)
-
-
-def test_of_several_strengths_each_model_gets_the_best_on_its_worst_group():
-    table = make_spurious(600, random_state=0)
-    rows = parts(table.X, table.y, table.groups)
-    model = xrisk.GroupDROClassifier(alpha=0.5, random_state=0)
-    chosen = compare(model, *rows, l2=(1e-3, 10.0))
-    alone = [compare(model, *rows, l2=(l2,)) for l2 in (1e-3, 10.0)]
-    for k in range(3):
-        assert chosen.arms[k].worst.score == max(each.arms[k].worst.score for each in alone)
-
-
 def test_the_numbers_in_the_page_are_the_models(study, page):
     (found,) = data_of(page)
     model = study.robust.model
@@ -189,8 +123,19 @@ def test_pictures_are_described_and_tables_captioned(tags):
 
 
 def test_the_page_minds_phones_print_and_dark_rooms(page):
-    for wish in ("max-width: 40rem", "@media print", "prefers-color-scheme: dark", 'name="viewport"'):
-        assert wish in page
+    for rule in ("max-width: 40rem", "@media print", "prefers-color-scheme: dark", 'name="viewport"'):
+        assert rule in page
+
+
+def test_the_headings_are_the_words_of_the_field(page):
+    found = re.findall(r"<h2>(.*?)</h2>", page)
+    assert {"Objective", "Group weights", "Optimality gap", "Reproducibility"} <= set(found)
+    assert "450 training, 150 validation" in page
+
+
+def test_a_group_of_one_row_is_not_told_as_rows(study):
+    sizes = {**study.sizes, "smallest_group": {"name": "few", "rows": 1}}
+    assert "the smallest, few, has 1 row, the largest" in render(study._replace(sizes=sizes))
 
 
 def test_several_studies_share_a_page(study, regression):
@@ -216,8 +161,8 @@ def test_a_model_that_is_not_certified_says_so():
     assert "Proved optimal" not in page
 
 
-@pytest.mark.parametrize("divergence", ["max", "kl"])
-def test_what_was_asked_is_told_for_every_divergence(study, divergence):
+@pytest.mark.parametrize("divergence", ["max", "kl", "chi2", "chi2-b"])
+def test_the_objective_is_told_for_every_divergence(study, divergence):
     model = study.robust.model
     asked = type(model)(**{**model.get_params(), "divergence": divergence})
     for name, value in vars(model).items():

@@ -14,6 +14,7 @@ import xrisk
 from tests.conftest import table
 from xrisk import Budget, Problem, minimize
 from xrisk.compile import kernel, specialise
+from xrisk.data.rows import add_row
 from xrisk.functions import L2, CVaRHinge, Logistic, WithThreshold, loss_slope, loss_value, prox
 from xrisk.inner import (
     Dense,
@@ -33,7 +34,6 @@ from xrisk.inner import (
     uniform_index,
 )
 from xrisk.inner.models import add_sample_grad, sample_loss
-from xrisk.data.rows import add_row
 from xrisk.solvers import ALEXR, ALEXRDL
 
 # Pairwise inner functions over positives and negatives: gᵢ(w) = mean_j ℓ(⟨xⱼ − xᵢ, w⟩)

@@ -16,7 +16,7 @@ from xrisk.problem import Problem
 from xrisk.run import Budget, Checkpoint, Result, Stop, Trace, minimize, resume
 
 if TYPE_CHECKING:
-    from xrisk import datasets, metrics
+    from xrisk import datasets, metrics, race
     from xrisk.estimators import (
         GroupDROClassifier,
         GroupDRORegressor,
@@ -39,6 +39,7 @@ ON_DEMAND = {
     "save": "persistence",
     "datasets": "datasets",
     "metrics": "metrics",
+    "race": "race",
 }
 
 __all__ = [
@@ -63,6 +64,7 @@ __all__ = [
     "load",
     "metrics",
     "minimize",
+    "race",
     "resume",
     "save",
     "solvers",
@@ -72,7 +74,6 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in ON_DEMAND:
         raise AttributeError(f"module 'xrisk' has no attribute {name!r}")
-    import_module("xrisk.estimators")  # it tells persistence what may be loaded
     module = import_module(f"xrisk.{ON_DEMAND[name]}")
     return module if name == ON_DEMAND[name] else getattr(module, name)
 

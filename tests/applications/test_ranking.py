@@ -12,8 +12,8 @@ import xrisk.functions as fn
 from tests.conftest import table
 from xrisk.applications import p_norm_push, partial_auc, top_push
 from xrisk.auto import auto, newton_work
-from xrisk.inner import Groups, LinearModel, as_rows
 from xrisk.data.rows import frozen
+from xrisk.inner import Groups, LinearModel, as_rows
 from xrisk.problem import inner_values
 from xrisk.solvers import ALEXR, exact
 

@@ -10,9 +10,9 @@ from tests.conftest import table
 from tests.random_problems import Known
 from xrisk import Budget, Problem, certify, minimize
 from xrisk.applications import averaged_logistic, robust_logistic
+from xrisk.data.rows import frozen
 from xrisk.functions import L2, Softplus
 from xrisk.inner import Dropout, Gaussian, Perturbed, Sampler, as_rows
-from xrisk.data.rows import frozen
 from xrisk.solvers import ALEXR, exact
 
 X, Y, _ = table(n=120)

@@ -46,24 +46,24 @@ class Case(NamedTuple):
 
     estimator: Any
     y: np.ndarray = Y
-    beside: dict[str, np.ndarray] = {}  # noqa: RUF012
+    metadata: dict[str, np.ndarray] = {}  # noqa: RUF012
 
     def make(self, **options):
         return clone(self.estimator).set_params(**options)
 
     def fit(self, rows=X, pick=slice(None), **options):
-        beside = {name: values[pick] for name, values in self.beside.items()}
-        return self.make(**options).fit(rows[pick], self.y[pick], **beside)
+        metadata = {name: values[pick] for name, values in self.metadata.items()}
+        return self.make(**options).fit(rows[pick], self.y[pick], **metadata)
 
 
 GROUPS = {"groups": cells}
 CASES = {
-    "groups": Case(GroupDROClassifier("max", l2=0.01), beside=GROUPS),
+    "groups": Case(GroupDROClassifier("max", l2=0.01), metadata=GROUPS),
     "regression": Case(GroupDRORegressor(CVaRRisk(0.4), l2=0.01), TARGET, GROUPS),
     "robust": Case(RobustLogisticRegression("dropout", l2=0.01)),
     "push": Case(PNormPushClassifier(l2=0.01), RARE),
     "top": Case(TopPushClassifier(l2=0.1), RARE),
-    "tasks": Case(MultiTaskGroupDROClassifier(l2=0.01), beside={"tasks": cells // 4, **GROUPS}),
+    "tasks": Case(MultiTaskGroupDROClassifier(l2=0.01), metadata={"tasks": cells // 4, **GROUPS}),
 }
 CHECKED = [
     GroupDROClassifier(),
@@ -141,7 +141,7 @@ def test_string_labels_are_predicted(case, fitted):
 def test_frames_keep_their_names(case, fitted):
     pd = pytest.importorskip("pandas", reason="pandas is not installed")
     frame = pd.DataFrame(X, columns=list("abcd"))
-    model = case.make().fit(frame, pd.Series(case.y), **{name: pd.Series(v) for name, v in case.beside.items()})
+    model = case.make().fit(frame, pd.Series(case.y), **{name: pd.Series(v) for name, v in case.metadata.items()})
     np.testing.assert_array_equal(model.feature_names_in_, list("abcd"))
     np.testing.assert_allclose(scores(model, frame), scores(fitted[id(case)]), rtol=1e-12)
     with pytest.raises(ValueError, match="feature names"):
@@ -151,7 +151,7 @@ def test_frames_keep_their_names(case, fitted):
 @every_case
 @pytest.mark.parametrize("form", [scipy.sparse.csr_matrix, scipy.sparse.csc_matrix, scipy.sparse.csr_array])
 def test_sparse_rows_are_the_same_rows(case, fitted, form):
-    model = case.make().fit(form(X), case.y, **case.beside)
+    model = case.make().fit(form(X), case.y, **case.metadata)
     np.testing.assert_allclose(model.coef_, fitted[id(case)].coef_, atol=1e-6)
     np.testing.assert_allclose(scores(model, form(X)), scores(fitted[id(case)]), atol=1e-5)
 
@@ -199,7 +199,7 @@ def test_a_memory_map_is_not_copied(case, tmp_path, dtype):
     for rows in np.array_split(np.arange(n), 20):
         data[rows] = rng.standard_normal((rows.size, d))
     y = np.where(data[:, 0] + rng.standard_normal(n) > 0, 1, -1)
-    large = case._replace(y=y, beside={name: rng.integers(0, 8, n) for name in case.beside})
+    large = case._replace(y=y, metadata={name: rng.integers(0, 8, n) for name in case.metadata})
     read = np.memmap(tmp_path / "X", dtype=dtype, mode="r", shape=(n, d))
     large.fit(read, slice(5000))  # compiles
     tracemalloc.start()
@@ -232,7 +232,7 @@ def test_a_stored_model_is_the_same_model(case, tmp_path, store):
     pd = pytest.importorskip("pandas", reason="pandas is not installed")
     frame = pd.DataFrame(X, columns=list("abcd"))
     model = case.make(solver=ALEXR(), max_iter=50, tol=10.0, random_state=0)
-    model.fit(frame, case.y, **case.beside)
+    model.fit(frame, case.y, **case.metadata)
     if store == "pickle":
         again = pickle.loads(pickle.dumps(model))
     else:
@@ -266,7 +266,7 @@ def test_the_same_seed_gives_the_same_model(case):
 def test_a_warm_start_at_the_optimum_has_nothing_to_do(case):
     model = case.fit(warm_start=True)
     first = model.coef_
-    model.fit(X, case.y, **case.beside)
+    model.fit(X, case.y, **case.metadata)
     assert [point.phase for point in model.trace_] == ["start"]
     np.testing.assert_array_equal(model.coef_, first)
 
@@ -274,14 +274,14 @@ def test_a_warm_start_at_the_optimum_has_nothing_to_do(case):
 @every_case
 def test_a_warm_start_goes_on_to_a_tighter_gap(case):
     model = case.fit(warm_start=True)
-    model.set_params(tol=1e-8).fit(X, case.y, **case.beside)
+    model.set_params(tol=1e-8).fit(X, case.y, **case.metadata)
     assert model.certificate_.relative <= 1e-8
 
 
 @every_case
 def test_a_warm_start_on_other_columns_starts_afresh(case):
     model = case.fit(warm_start=True)
-    model.fit(X[:, :2], case.y, **{name: values % 2 for name, values in case.beside.items()})
+    model.fit(X[:, :2], case.y, **{name: values % 2 for name, values in case.metadata.items()})
     assert model.coef_.shape[-1] == 2
     assert model.stop_ is Stop.REACHED
 
@@ -290,10 +290,10 @@ def test_a_warm_start_on_other_columns_starts_afresh(case):
 def test_a_solver_of_ones_own_is_continued_by_a_warm_start(case):
     model = case.make(solver=ALEXR(), max_iter=30, tol=1e-12, warm_start=True, random_state=0)
     with pytest.warns(ConvergenceWarning, match=r"budget of iterations is used up; the certified relative gap is \d"):
-        model.fit(X, case.y, **case.beside)
+        model.fit(X, case.y, **case.metadata)
     first = model.objective_
     with pytest.warns(ConvergenceWarning):
-        model.fit(X, case.y, **case.beside)
+        model.fit(X, case.y, **case.metadata)
     assert model.objective_ < first
     assert np.isfinite(model.certificate_.relative)
 
@@ -301,7 +301,7 @@ def test_a_solver_of_ones_own_is_continued_by_a_warm_start(case):
 @every_case
 def test_limits_that_ran_out_are_told_where_fit_is_called(case):
     with pytest.warns(ConvergenceWarning, match="budget of iterations is used up; the certified relative") as seen:
-        model = case.make(max_iter=1, tol=1e-9).fit(X, case.y, **case.beside)
+        model = case.make(max_iter=1, tol=1e-9).fit(X, case.y, **case.metadata)
     assert seen[0].filename == __file__
     assert model.stop_ is Stop.ITERATIONS
     assert model.n_iter_ == 1
@@ -336,7 +336,7 @@ def test_ctrl_c_keeps_the_best_model(case, monkeypatch):
 @every_case
 def test_a_fit_in_a_thread_is_a_fit(case, fitted):
     model = case.make()
-    thread = threading.Thread(target=lambda: model.fit(X, case.y, **case.beside))
+    thread = threading.Thread(target=lambda: model.fit(X, case.y, **case.metadata))
     thread.start()
     thread.join()
     np.testing.assert_array_equal(model.coef_, fitted[id(case)].coef_)
@@ -361,14 +361,14 @@ def test_a_search_over_a_pipeline_finds_it(case):
         model = make_pipeline(StandardScaler(), case.make())
         name = type(case.estimator).__name__.lower()
         search = GridSearchCV(model, {f"{name}__l2": [0.01, 0.1]}, cv=2, error_score="raise")
-        search.fit(X, case.y, **case.beside)
+        search.fit(X, case.y, **case.metadata)
     assert search.best_estimator_[-1].certificate_.relative <= 1e-3
 
 
 @pytest.mark.parametrize("case", [CASES[name] for name in WEIGHED], ids=WEIGHED)
 def test_weights_that_are_whole_numbers_repeat_rows(case):
     times = 1 + np.arange(len(Y)) % 3
-    weighed = case.make(tol=1e-8).fit(X, case.y, **case.beside, sample_weight=times)
+    weighed = case.make(tol=1e-8).fit(X, case.y, **case.metadata, sample_weight=times)
     repeated = case.fit(pick=np.repeat(np.arange(len(Y)), times), tol=1e-8)
     assert weighed.objective_ == pytest.approx(repeated.objective_, rel=3e-8)
 
@@ -415,7 +415,7 @@ class Listener:
 def test_callbacks_hear_of_every_certified_point(case, fitted):
     pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks from 1.9 on")
     listener = Listener()
-    case.make().set_callbacks(listener).fit(X, case.y, **case.beside)
+    case.make().set_callbacks(listener).fit(X, case.y, **case.metadata)
     points = ["begin stage", "end stage"] * len(fitted[id(case)].trace_)
     assert listener.heard == ["setup", "begin fit", *points, "end fit", "teardown"]
     np.testing.assert_array_equal(listener.models[-1], fitted[id(case)].predict(X))
@@ -425,7 +425,7 @@ def test_callbacks_hear_of_every_certified_point(case, fitted):
 def test_a_callback_may_end_a_fit(case):
     pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks from 1.9 on")
     with pytest.warns(ConvergenceWarning, match="interrupted"):
-        model = case.make(tol=1e-12).set_callbacks(Listener(end=True)).fit(X, case.y, **case.beside)
+        model = case.make(tol=1e-12).set_callbacks(Listener(end=True)).fit(X, case.y, **case.metadata)
     assert model.n_iter_ <= 3
 
 
@@ -434,7 +434,7 @@ def test_callbacks_are_taken_down_when_a_fit_fails(case):
     pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks from 1.9 on")
     listener = Listener()
     with pytest.raises(ValueError, match="tol must be positive"):
-        case.make(tol=-1.0).set_callbacks(listener).fit(X, case.y, **case.beside)
+        case.make(tol=-1.0).set_callbacks(listener).fit(X, case.y, **case.metadata)
     assert listener.heard == ["setup", "begin fit", "teardown"]
 
 
@@ -442,5 +442,5 @@ def test_callbacks_are_taken_down_when_a_fit_fails(case):
 def test_callbacks_of_scikit_learn_work(case):
     callback = pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks from 1.9 on")
     monitor = callback.ScoringMonitor(scoring="accuracy")
-    model = case.make().set_callbacks(monitor).fit(X, case.y, **case.beside)
+    model = case.make().set_callbacks(monitor).fit(X, case.y, **case.metadata)
     assert monitor.get_logs().data[-1]["accuracy"] == pytest.approx(model.score(X, case.y))

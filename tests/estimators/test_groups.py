@@ -222,7 +222,7 @@ def test_rows_without_a_group_are_a_group_and_said_to_be(fitted):
 
 def test_tiny_groups_are_warned_about_where_fit_is_called():
     groups = np.where(np.arange(len(Y)) < 3, "few", "many")
-    with pytest.warns(UserWarning, match="1 of 2 groups have fewer than 10 rows, the smallest, 'few', has 3") as seen:
+    with pytest.warns(UserWarning, match="1 of 2 groups has fewer than 10 rows, the smallest, 'few', has 3") as seen:
         classifier().fit(X, Y, groups=groups)
     assert seen[0].filename == __file__
 

@@ -7,6 +7,7 @@ from numba import njit
 
 from xrisk import Problem
 from xrisk.applications import bellman
+from xrisk.data.rows import frozen
 from xrisk.functions import Softplus
 from xrisk.inner import (
     Dropout,
@@ -29,7 +30,6 @@ from xrisk.inner import (
     new_batch,
 )
 from xrisk.inner.groups import group_form
-from xrisk.data.rows import frozen
 
 RNG = np.random.default_rng(7)
 X = RNG.standard_normal((5, 3)) + 0.5

@@ -6,6 +6,7 @@ import scipy.sparse
 
 import xrisk
 from tests.conftest import table
+from xrisk.data.rows import add_row, add_rows, row_dot, row_dots, row_norm, rows_dot, rows_dots
 from xrisk.inner import (
     CSR,
     Dense,
@@ -23,7 +24,6 @@ from xrisk.inner import (
     inner_smoothness,
     new_batch,
 )
-from xrisk.data.rows import add_row, add_rows, row_dot, row_dots, row_norm, rows_dot, rows_dots
 
 
 def inner(X=None, **options):

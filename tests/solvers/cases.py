@@ -6,9 +6,9 @@ import numpy as np
 
 import xrisk
 from tests.conftest import table
+from xrisk.data.rows import frozen
 from xrisk.functions import L2, AffineLoss, Ball, Identity, LogSumExp, MaxOuter, Restricted, Square
 from xrisk.inner import Groups, Indexed, LinearModel, as_rows, inner_pooled
-from xrisk.data.rows import frozen
 from xrisk.problem import Problem
 from xrisk.solvers import (
     ALEXR,

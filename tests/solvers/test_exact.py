@@ -8,9 +8,11 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse
+from xrisk.solvers.exact import exact, position_scores
 
 import xrisk.functions as fn
 from xrisk import Problem, certify
+from xrisk.data.rows import frozen
 from xrisk.generic import generic
 from xrisk.inner import (
     Callables,
@@ -23,8 +25,6 @@ from xrisk.inner import (
     WithIntercept,
     as_rows,
 )
-from xrisk.data.rows import frozen
-from xrisk.solvers.exact import exact, position_scores
 
 ROWS, D, GROUPS = 60, 4, 6
 OFFSETS = frozen(np.array([0, 5, 16, 20, 37, 48, 60]))

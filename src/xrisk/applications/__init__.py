@@ -1,6 +1,6 @@
 """Problems by name: what people want to minimise, from arrays."""
 
-from xrisk.applications.arguments import LOSSES
+from xrisk.applications.arguments import CLASS_LOSSES, DIVERGENCES, LOSSES, NUMBER_LOSSES
 from xrisk.applications.groups import group_dro, group_index
 from xrisk.applications.hard import HardInstance, hard_nonsmooth, hard_smooth
 from xrisk.applications.policy import bellman
@@ -9,7 +9,10 @@ from xrisk.applications.robust import averaged_logistic, robust_logistic
 from xrisk.applications.tasks import multi_task
 
 __all__ = [
+    "CLASS_LOSSES",
+    "DIVERGENCES",
     "LOSSES",
+    "NUMBER_LOSSES",
     "HardInstance",
     "averaged_logistic",
     "bellman",

@@ -1,6 +1,7 @@
-"""What the arguments of every problem mean: words for losses, strengths of penalties, numbers."""
+"""What the arguments of every problem mean: words for losses and divergences, strengths of penalties, numbers."""
 
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -8,11 +9,16 @@ from xrisk.functions import (
     L1,
     L2,
     Absolute,
+    ChiSquareRiskA,
+    ChiSquareRiskB,
+    CVaRRisk,
     ElasticNet,
     ExponentialLoss,
     HingeLoss,
     Huber,
+    KLRisk,
     Logistic,
+    MaxRisk,
     Multinomial,
     NoPenalty,
     Pinball,
@@ -20,6 +26,8 @@ from xrisk.functions import (
     Squared,
     SquaredHinge,
     Unpenalised,
+    loss_is_classification,
+    loss_value,
 )
 
 LOSSES: dict[str, Any] = {
@@ -34,6 +42,75 @@ LOSSES: dict[str, Any] = {
     "exponential": ExponentialLoss(),
     "multinomial": Multinomial(),
 }
+OF_ONE_SCORE = {word: loss for word, loss in LOSSES.items() if loss_value.implemented(loss)}
+CLASS_LOSSES = {word: loss for word, loss in OF_ONE_SCORE.items() if loss_is_classification(loss)}
+NUMBER_LOSSES = {word: loss for word, loss in OF_ONE_SCORE.items() if not loss_is_classification(loss)}
+
+
+class Divergence(NamedTuple):
+    """What a word for a risk over groups stands for, and what people read about it."""
+
+    build: Callable[..., Any]  # the risk, from the numbers it takes
+    takes: tuple[str, ...]  # names of these numbers
+    meaning: str  # over which mixtures of the groups the worst case is taken
+    objective: str  # completes "a linear model whose … is as small as can be"
+
+
+AT_A_COST = "loss under the worst mixture of {groups} (far from equal weights at a cost: {word}, λ = {lam})"
+
+DIVERGENCES: dict[str, Divergence] = {
+    "cvar": Divergence(
+        CVaRRisk,
+        ("alpha",),
+        "any group may weigh up to 1/(alpha·groups): the mean of the worst fraction alpha of them",
+        "mean loss over the worst {alpha} of {groups}",
+    ),
+    "chi2": Divergence(
+        ChiSquareRiskA,
+        ("lam",),
+        "all mixtures, those far from equal weights at the cost lam · mean ½(t−1)², t the weights over equal ones",
+        AT_A_COST,
+    ),
+    "chi2-b": Divergence(
+        ChiSquareRiskB,
+        ("lam",),
+        'as "chi2", at the cost lam · mean (t−1)²',
+        AT_A_COST,
+    ),
+    "kl": Divergence(
+        KLRisk,
+        ("lam",),
+        "all mixtures at lam times their Kullback–Leibler divergence from equal weights",
+        AT_A_COST,
+    ),
+    "max": Divergence(MaxRisk, (), "the worst group alone", "loss in the worst of {groups}"),
+}
+
+
+def risk_of(divergence: Any, **numbers: Any) -> Any:
+    """The risk that a word of DIVERGENCES stands for at ``alpha`` and ``lam``; a spec stands for itself.
+
+    Examples
+    --------
+    >>> from xrisk.applications.arguments import risk_of
+    >>> risk_of("cvar", alpha=0.2, lam=1.0)
+    CVaRRisk(alpha=0.2)
+    """
+    known = {name: as_number(name, value) for name, value in numbers.items()}
+    if not isinstance(divergence, str):
+        return divergence
+    chosen = by_name("divergence", divergence, DIVERGENCES)
+    return chosen.build(*(known[name] for name in chosen.takes))
+
+
+def divergences_that_take(number: str) -> list[str]:
+    """The words whose risk takes the number of this name."""
+    return [word for word, divergence in DIVERGENCES.items() if number in divergence.takes]
+
+
+def quoted(words: Iterable[str]) -> str:
+    """Words as they stand in a docstring: "a", "b"."""
+    return ", ".join(f'"{word}"' for word in words)
 
 
 def penalty_of(l1: float, l2: float, fit_intercept: bool, loss: Any) -> Any:

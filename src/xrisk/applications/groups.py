@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from xrisk.applications.arguments import LOSSES, as_number, by_name, penalty_of
+from xrisk.applications.arguments import LOSSES, by_name, penalty_of, risk_of
 from xrisk.data.rows import as_numbers, frozen, row_count
-from xrisk.functions import ChiSquareRiskA, ChiSquareRiskB, CVaRRisk, KLRisk, MaxRisk, Multinomial
+from xrisk.functions import Multinomial
 from xrisk.inner import (
     Equal,
     Groups,
@@ -46,9 +46,13 @@ def group_dro(
         −1 and 1 for classification losses, classes 0, …, K−1 for ``"multinomial"``, numbers for regression losses.
     groups : array (rows,) or boolean array (rows, groups)
         A label for each row, or a column of membership for each group; groups may overlap.
-    divergence : {"cvar", "chi2", "chi2-b", "kl", "max"} or risk spec
-        The risk ρ over the groups' mean losses: the mean of the worst fraction ``alpha`` of them, penalised χ²
-        (φ = ½(t−1)²; "chi2-b": φ = (t−1)²) or KL divergence of strength ``lam``, or their maximum.
+    divergence : str or risk spec
+        The risk ρ over the groups' mean losses: a word of `xrisk.applications.DIVERGENCES`, which says what each means
+        and whether it takes ``alpha`` or ``lam``, or the spec itself.
+    alpha : float
+        Fraction of the groups.
+    lam : float
+        Strength of the cost; a large one is close to equal weights, a small one to the maximum.
     loss : str or loss spec
         A word of `xrisk.applications.LOSSES`, or the spec itself.
     l1, l2 : float
@@ -73,14 +77,7 @@ def group_dro(
     """
     rows = as_rows(X)
     spec = by_name("loss", loss, LOSSES)
-    risks = {
-        "cvar": CVaRRisk(as_number("alpha", alpha)),
-        "chi2": ChiSquareRiskA(as_number("lam", lam)),
-        "chi2-b": ChiSquareRiskB(as_number("lam", lam)),
-        "kl": KLRisk(as_number("lam", lam)),
-        "max": MaxRisk(),
-    }
-    risk = by_name("divergence", divergence, risks)
+    risk = risk_of(divergence, alpha=alpha, lam=lam)
     n = row_count(rows)
     offsets, index = group_index(groups, n)
     weight = position_weights(sample_weight, offsets, index, n)

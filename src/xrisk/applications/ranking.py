@@ -8,13 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from xrisk.applications.arguments import LOSSES, as_number, by_name, penalty_of
+from xrisk.applications.arguments import CLASS_LOSSES, as_number, by_name, penalty_of
 from xrisk.data.rows import as_numbers, frozen, row_count
-from xrisk.functions import CVaRRisk, Identity, Power, Scaled, Softplus, loss_is_classification, loss_value
+from xrisk.functions import CVaRRisk, Identity, Power, Scaled, Softplus
 from xrisk.inner import Pairs, as_rows
 from xrisk.problem import Problem
-
-WORDS = {word: spec for word, spec in LOSSES.items() if loss_value.implemented(spec) and loss_is_classification(spec)}
 
 
 def partial_auc(X: Any, y: Any, *, min_tpr: float, loss: Any = "logistic", l1: float = 0.0, l2: float = 0.0) -> Problem:
@@ -31,8 +29,8 @@ def partial_auc(X: Any, y: Any, *, min_tpr: float, loss: Any = "logistic", l1: f
         −1 and 1.
     min_tpr : float
         In [0, 1); 0 is the whole area under the curve.
-    loss : {"logistic", "hinge", "squared_hinge", "smoothed_hinge", "exponential"} or loss spec
-        ℓ(t), of the margin t of a pair.
+    loss : str or loss spec
+        ℓ(t), of the margin t of a pair: a word of `xrisk.applications.CLASS_LOSSES`, or the spec itself.
     l1, l2 : float
         Strengths of the penalty l1‖w‖₁ + (l2/2)‖w‖².
 
@@ -92,8 +90,8 @@ def p_norm_push(
         At least 1; 1 is the area under the ROC curve.
     outer : {"negatives", "positives"}
         Whose mean losses are raised to the power.
-    loss : {"logistic", "hinge", "squared_hinge", "smoothed_hinge", "exponential"} or loss spec
-        ℓ(t) ≥ 0, of the margin t of a pair.
+    loss : str or loss spec
+        ℓ(t) ≥ 0, of the margin t of a pair: a word of `xrisk.applications.CLASS_LOSSES`, or the spec itself.
     l1, l2 : float
         Strengths of the penalty l1‖w‖₁ + (l2/2)‖w‖².
 
@@ -141,8 +139,8 @@ def top_push(X: Any, y: Any, *, k: int, loss: Any = "logistic", l1: float = 0.0,
         −1 and 1.
     k : int
         Length of the top of the list, from 1 to the number of rows.
-    loss : {"logistic", "hinge", "squared_hinge", "smoothed_hinge", "exponential"} or loss spec
-        ℓ(t), of the margin t of a pair.
+    loss : str or loss spec
+        ℓ(t), of the margin t of a pair: a word of `xrisk.applications.CLASS_LOSSES`, or the spec itself.
     l1, l2 : float
         Strengths of the penalty l1‖w‖₁ + (l2/2)‖w‖².
 
@@ -189,7 +187,7 @@ def _sides(X: Any, y: Any) -> tuple[Any, np.ndarray, np.ndarray]:
 
 
 def _loss(loss: Any) -> Any:
-    return by_name("loss", loss, WORDS)
+    return by_name("loss", loss, CLASS_LOSSES)
 
 
 def _stated(inner: Pairs, outer: Any, l1: float, l2: float) -> Problem:

@@ -18,16 +18,27 @@ import xrisk
 from xrisk.applications import LOSSES
 from xrisk.cli.demo import problems
 from xrisk.cli.methods import compare_methods, methods
-from xrisk.cli.options import DIVERGENCES, numbers, refuse_unwritable, told_in_a_sentence, words
-from xrisk.cli.read import Refused, read_table
+from xrisk.cli.options import (
+    DEFAULT_LOSS,
+    Refused,
+    divergence_options,
+    numbers,
+    one_line_errors,
+    refuse_unwritable,
+    words,
+)
 from xrisk.cli.screen import FRAME, plain, progress, report_grid, study_grid
-from xrisk.cli.table import Prepared, Wish, column_rows, prepare
-from xrisk.estimators import GroupDROClassifier, GroupDRORegressor, TableModel
+from xrisk.estimators import GroupDROClassifier, GroupDRORegressor
 from xrisk.persistence import load, save
-from xrisk.report import Study, compare, write_report
-from xrisk.report.study import group_names, judge
-from xrisk.report.words import score, verdict
+from xrisk.phrases import counted
+from xrisk.report import write_report
+from xrisk.report.phrases import score, verdict
 from xrisk.run import Stop
+from xrisk.study import Study, compare, judge
+from xrisk.tables import TableModel
+from xrisk.tables.prepare import Prepared, TableOptions, column_rows, prepare, without_target
+from xrisk.tables.read import read_table
+from xrisk.tables.rows import group_names
 
 NOT_CERTIFIED = 3
 
@@ -47,40 +58,36 @@ app.add_command(compare_methods, "compare")
 @click.option("--target", required=True, help="Column to predict.")
 @click.option("--groups", callback=words, help="Columns whose intersections are the groups: race,sex.")
 @click.option("--objective", type=click.Choice(["group-dro"]), default="group-dro", help="What to minimise.")
-@click.option(
-    "--divergence", type=click.Choice(DIVERGENCES), default="cvar", show_default=True, help="Worst case over."
-)
-@click.option("--alpha", default=0.1, show_default=True, help="Fraction of the groups, for cvar.")
-@click.option("--lam", default=1.0, show_default=True, help="Strength, for chi2 and kl.")
+@divergence_options
 @click.option("--loss", type=click.Choice(sorted(LOSSES)), help="Default: logistic for classes, squared for numbers.")
 @click.option("--l1", default=0.0, show_default=True, help="Strength of the l1 penalty.")
 @click.option("--l2", default="1e-3", show_default=True, callback=numbers, help="Strength; of several the best.")
 @click.option("--task", type=click.Choice(["auto", "classification", "regression"]), default="auto", show_default=True)
 @click.option("--categorical", callback=words, help="Columns of numbers that are codes.")
 @click.option("--drop", callback=words, help="Columns not to use.")
-@click.option("--bands", default=4, show_default=True, help="Bands that many-valued numbers in --groups are cut into.")
+@click.option("--bins", default=4, show_default=True, help="Bins that many-valued numbers in --groups are cut into.")
 @click.option("--groups-as-features", is_flag=True, help="Predict from the columns of the groups too.")
-@click.option("--validation", default=0.25, show_default=True, help="Share of rows to judge by.")
+@click.option("--validation", default=0.25, show_default=True, help="Share of validation rows.")
 @click.option("--seed", default=0, show_default=True, help="Of the split and of the fit.")
 @click.option("--tol", default=1e-3, show_default=True, help="Certified relative gap to reach.")
 @click.option("--max-seconds", type=float, help="Limit on the time of each fit.")
 @click.option("--out", type=click.Path(dir_okay=False), help="Write the robust model here.")
 @click.option("--report", "page", type=click.Path(dir_okay=False), help="Write a page (HTML) here.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
-@told_in_a_sentence
+@one_line_errors
 def fit(data: str, **options: Any) -> None:
     """Fit a model on a table (CSV or Parquet), beside plain and re-weighted ones.
 
     The three models have the same loss and penalty and are judged by one rule: their score on the worst group of
     the validation rows. Of several strengths --l2 each model gets its best by that rule.
     """
-    wish = Wish(**{name: options[name] for name in Wish._fields})
+    asked = TableOptions(**{name: options[name] for name in TableOptions._fields})
     quiet = options["as_json"]
     for path in (options["out"], options["page"]):
         refuse_unwritable(path)
-    if wish.bands < 2 or wish.seed < 0:
-        raise Refused(f"--bands must be at least 2 and --seed not negative, got {wish.bands} and {wish.seed}")
-    prepared = prepare(read_table(data), wish, data)
+    if asked.bins < 2 or options["seed"] < 0:
+        raise Refused(f"--bins must be at least 2 and --seed not negative, got {asked.bins} and {options['seed']}")
+    prepared = prepare(read_table(data), asked, data, validation=options["validation"], seed=options["seed"])
     out, err = Console(soft_wrap=False), Console(stderr=True)
     if not quiet:
         out.print(_column_grid(prepared, data))
@@ -102,8 +109,8 @@ def _columns(prepared: Prepared) -> list[dict[str, str]]:
 
 
 def _column_grid(prepared: Prepared, data: str) -> Grid:
-    rows = prepared.train.y.size + prepared.validation.y.size
-    grid = Grid(title=Text(f"{plain(data)}: {rows:,} rows; columns as guessed"), **FRAME)
+    rows = counted(prepared.train.y.size + prepared.validation.y.size, "row", "rows")
+    grid = Grid(title=Text(f"{plain(data)}: {rows}; columns as guessed"), **FRAME)
     for title in ("column", "taken as", ""):
         grid.add_column(title, overflow="fold")
     for name, kind, detail in column_rows(prepared.encoding):
@@ -116,11 +123,12 @@ def _study(prepared: Prepared, data: str, options: dict[str, Any], err: Console,
     passed = ("divergence", "alpha", "lam", "l1", "tol", "max_seconds")
     model: Any = (GroupDROClassifier if is_class else GroupDRORegressor)(
         **{name: options[name] for name in passed},
-        loss=options["loss"] or ("logistic" if is_class else "squared"),
+        loss=options["loss"] or DEFAULT_LOSS[prepared.encoding.task],
         l2=options["l2"][0],
         random_state=options["seed"],
     )
     target, groups = options["target"], options["groups"] or (options["target"],)
+    columns = counted(len(prepared.encoding.columns), "column", "columns")
     with progress(err, enabled=err.is_terminal and not quiet) as watch:
         return compare(
             model,
@@ -128,7 +136,7 @@ def _study(prepared: Prepared, data: str, options: dict[str, Any], err: Console,
             prepared.validation,
             l2=options["l2"],
             title=f"{target} by {' × '.join(groups)}",
-            description=f"{Path(data).name}: predict {target} from {len(prepared.encoding.columns)} columns.",
+            description=f"{Path(data).name}: predict {target} from {columns}.",
             notes=prepared.notes,
             settings={"validation": options["validation"], "groups": list(groups)},
             watch=watch,
@@ -160,14 +168,12 @@ def _tell_proof(out: Console, study: Study) -> None:
 @click.argument("model")
 @click.argument("data")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
-@told_in_a_sentence
+@one_line_errors
 def evaluate(model: str, data: str, as_json: bool) -> None:
     """Score a model that `xrisk fit` wrote on the groups of another table; the table is encoded as it was then."""
     if not Path(model).exists():
         raise Refused(f"{model} does not exist")
-    fitted = load(model)
-    if not isinstance(fitted, TableModel):
-        raise Refused(f"{model} holds a {type(fitted).__name__} without its table's columns; xrisk fit writes those")
+    fitted = _table_model(model)
     frame = read_table(data).frame
     y, held = fitted.encoding.targets(frame)
     if not held.any():
@@ -183,19 +189,30 @@ def evaluate(model: str, data: str, as_json: bool) -> None:
         return
     out = Console()
     if without:
-        out.print(Text(f"{without:,} rows without a target are left out.", style="dim"))
+        out.print(Text(without_target(without), style="dim"))
     if unseen:
         out.print(Text(f"Groups without training rows: {', '.join(map(plain, unseen))}.", style="dim"))
-    out.print(report_grid(report, f"{plain(data)}, {len(frame):,} rows, by {plain(model)}"))
+    out.print(report_grid(report, f"{plain(data)}, {counted(len(frame), 'row', 'rows')}, by {plain(model)}"))
     worst = report.rows[0]
     out.print(Text(f"Worst group: {plain(worst.name)}, {score(worst.score, report.metric)}."))
+
+
+def _table_model(path: str) -> TableModel:
+    fitted = load(path)
+    if not isinstance(fitted, TableModel):
+        raise Refused(f"{path} holds a {type(fitted).__name__} without its table's columns; xrisk fit writes those")
+    try:
+        fitted.check()
+    except ValueError as error:
+        raise Refused(f"{path} is no model that xrisk fit wrote: {error}") from error
+    return fitted
 
 
 @app.command()
 @click.option("--report", "page", type=click.Path(dir_okay=False), default="xrisk-demo.html", show_default=True)
 @click.option("--seed", default=0, show_default=True, help="Of the data, the splits and the fits.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
-@told_in_a_sentence
+@one_line_errors
 def demo(page: str, seed: int, as_json: bool) -> None:
     """Three problems on built-in data: ERM against xrisk, a table for each, and a page about all of them.
 

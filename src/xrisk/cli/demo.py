@@ -7,7 +7,7 @@ from sklearn.datasets import load_diabetes, load_digits
 
 from xrisk.datasets import make_spurious
 from xrisk.estimators import GroupDROClassifier, GroupDRORegressor
-from xrisk.report import Part, parts
+from xrisk.tables import Part, parts
 
 Problem = tuple[Any, tuple[Part, Part], dict[str, Any]]  # model, training and validation rows, words
 
@@ -40,8 +40,8 @@ def _digits(seed: int) -> Problem:
 def _diabetes(seed: int) -> Problem:
     X, y = load_diabetes(return_X_y=True, scaled=False)
     sex = [f"sex {code:g}" for code in X[:, 1]]
-    bands = np.array(["age up to 40", "age 41 to 55", "age above 55"])
-    age = bands[np.searchsorted([40.0, 55.0], X[:, 0])]
+    bins = np.array(["age up to 40", "age 41 to 55", "age above 55"])
+    age = bins[np.searchsorted([40.0, 55.0], X[:, 0])]
     words: dict[str, Any] = {
         "title": "The course of diabetes, by sex and age",
         "description": "442 patients, ten measurements each: how far the disease has gone a year later. "

@@ -12,16 +12,17 @@ from rich.text import Text
 
 import xrisk
 from xrisk.applications import LOSSES, group_dro
-from xrisk.cli.options import DIVERGENCES, refuse_unwritable, told_in_a_sentence, words
-from xrisk.cli.read import Refused, read_table
+from xrisk.cli.options import DEFAULT_LOSS, Refused, divergence_options, one_line_errors, refuse_unwritable, words
 from xrisk.cli.screen import FRAME, plain, progress
-from xrisk.cli.table import Wish, prepare
+from xrisk.phrases import counted
 from xrisk.problem import Problem
 from xrisk.race import PAPER, PROBLEMS, Race, as_dict, draw_race, race
-from xrisk.race.words import COLUMNS as RACE_COLUMNS
-from xrisk.race.words import rows as race_rows
+from xrisk.race.phrases import COLUMNS as RACE_COLUMNS
+from xrisk.race.phrases import rows as race_rows
 from xrisk.run import Budget
 from xrisk.solvers.catalogue import CATALOGUE, COLUMNS, as_markdown, describe, refusal, rows
+from xrisk.tables.prepare import TableOptions, prepare_all
+from xrisk.tables.read import read_table
 
 WIDE = 120  # columns of a terminal that has room for the whole table of a race
 NARROW = ("method", "setting", "median gap", "seconds")
@@ -33,7 +34,7 @@ FILES = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet", ".pq")
 @click.option("--problem", help="Say which methods apply to this problem of `xrisk compare`, and why others do not.")
 @click.option("--markdown", is_flag=True, help="Print docs/methods.md.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
-@told_in_a_sentence
+@one_line_errors
 def methods(name: str | None, problem: str | None, markdown: bool, as_json: bool) -> None:
     """The table of methods, or all about one: what it needs, costs and promises, and where its rule is from."""
     if markdown:
@@ -105,20 +106,19 @@ def _grid(context: Any, option: Any, values: tuple[str, ...]) -> dict[str, tuple
 @click.option("--jobs", default=os.cpu_count() or 1, show_default=True, help="Processes.")
 @click.option("--target", help="Of a file: the column to predict.")
 @click.option("--groups", callback=words, help="Of a file: columns whose intersections are the groups.")
-@click.option("--divergence", type=click.Choice(DIVERGENCES), default="cvar", show_default=True)
-@click.option("--alpha", default=0.1, show_default=True, help="Of a file: fraction of the groups, for cvar.")
-@click.option("--lam", default=1.0, show_default=True, help="Of a file: strength, for chi2 and kl.")
+@divergence_options
 @click.option("--loss", type=click.Choice(sorted(LOSSES)), help="Of a file: logistic for classes by default.")
 @click.option("--l2", default=1e-3, show_default=True, help="Of a file: strength of the penalty.")
 @click.option("--out", type=click.Path(dir_okay=False), help="Write all numbers (JSON) here.")
 @click.option("--picture", type=click.Path(dir_okay=False), help="Draw the race (PNG, SVG or PDF) here.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
-@told_in_a_sentence
+@one_line_errors
 def compare_methods(problem: str, names: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Race methods on a problem: a named one, or group DRO on a table (CSV or Parquet).
 
-    All runs have the same budget, 10⁶ oracle calls unless you say otherwise. With --tune or --grid every method is
-    run at all combinations of its fields, with a seed apart, and races at its best. Gaps are to the certified optimum.
+    The options --target to --l2 are for a table. All runs have the same budget, 10⁶ oracle calls unless you say
+    otherwise. With --tune or --grid every method is run at all combinations of its fields, with a seed apart, and races
+    at its best. Gaps are to the certified optimum.
     """
     for path in (options["out"], options["picture"]):
         refuse_unwritable(path)
@@ -150,17 +150,18 @@ def _stated(problem: str, options: dict[str, Any]) -> tuple[Problem, str]:
         return _named(problem), f"{problem}: {PROBLEMS[problem].description}"
     if options["target"] is None:
         raise Refused("--target is needed: the column of the file to predict")
-    wish = Wish(options["target"], options["groups"], "auto", (), (), 4, False, 0.0, 0)
-    prepared = prepare(read_table(problem), wish, problem)
-    X, y, groups = prepared.train
-    loss = options["loss"] or ("logistic" if prepared.encoding.task == "classification" else "squared")
-    if prepared.encoding.task == "classification":
+    encoding, (X, y, groups), _ = prepare_all(
+        read_table(problem), TableOptions(options["target"], options["groups"]), problem
+    )
+    loss = options["loss"] or DEFAULT_LOSS[encoding.task]
+    if encoding.task == "classification":
         classes, codes = np.unique(y, return_inverse=True)
         y = np.where(codes == 1, 1, -1) if classes.size == 2 else codes
         loss = loss if classes.size == 2 else "multinomial"
     passed = {name: options[name] for name in ("divergence", "alpha", "lam", "l2")}
     stated = group_dro(X, y, groups, loss=loss, fit_intercept=True, **passed)  # as `xrisk fit` does
-    return stated, f"{os.path.basename(problem)}: {options['divergence']} over {np.unique(groups).size} groups"
+    many = counted(np.unique(groups).size, "group", "groups")
+    return stated, f"{os.path.basename(problem)}: {options['divergence']} over {many}"
 
 
 def _told(found: Race) -> dict[str, Any]:
@@ -177,7 +178,8 @@ def _write(found: Race, options: dict[str, Any]) -> None:
 
 def _tell(found: Race, options: dict[str, Any]) -> None:
     out = Console()
-    grid = Grid(title=Text(f"{plain(found.problem)}; {found.size[0]} blocks, {found.size[1]} variables"), **FRAME)
+    size = f"{counted(found.size[0], 'block', 'blocks')}, {counted(found.size[1], 'variable', 'variables')}"
+    grid = Grid(title=Text(f"{plain(found.problem)}; {size}"), **FRAME)
     shown = RACE_COLUMNS if out.width >= WIDE else NARROW
     for title in shown:
         grid.add_column(title, justify="left" if title in RACE_COLUMNS[:2] else "right", no_wrap=title != "setting")

@@ -7,9 +7,37 @@ from typing import Any
 
 import click
 
-from xrisk.cli.read import Refused
+from xrisk.applications.arguments import DIVERGENCES, divergences_that_take
 
-DIVERGENCES = ("cvar", "chi2", "chi2-b", "kl", "max")
+DEFAULT_LOSS = {"classification": "logistic", "regression": "squared"}
+
+
+class Refused(click.ClickException):
+    """A wrong file or option, told in one sentence; exit code 2."""
+
+    exit_code = 2
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"Error: {self.format_message()}", err=True)
+
+
+def divergence_options(command: Callable) -> Callable:
+    """The options --divergence, --alpha and --lam, made from the table of divergences."""
+    meanings = "; ".join(f"{word}: {each.meaning}" for word, each in DIVERGENCES.items())
+    of_alpha, of_lam = (", ".join(divergences_that_take(number)) for number in ("alpha", "lam"))
+    for option in (
+        click.option("--lam", default=1.0, show_default=True, help=f"Strength of the cost, for {of_lam}."),
+        click.option("--alpha", default=0.1, show_default=True, help=f"Fraction of the groups, for {of_alpha}."),
+        click.option(
+            "--divergence",
+            type=click.Choice(list(DIVERGENCES)),
+            default="cvar",
+            show_default=True,
+            help=f"Mixtures of the groups over which the worst case is taken. {meanings}.",
+        ),
+    ):
+        command = option(command)
+    return command
 
 
 def words(context: Any, option: Any, value: str | None) -> tuple[str, ...]:
@@ -25,14 +53,14 @@ def numbers(context: Any, option: Any, value: str) -> tuple[float, ...]:
         raise click.BadParameter(f"must be a number, or numbers with commas between, got {value!r}") from error
 
 
-def told_in_a_sentence(command: Callable) -> Callable:
+def one_line_errors(command: Callable) -> Callable:
     """Turn the library's refusals of bad values into a sentence and exit code 2."""
 
     @wraps(command)
     def run(*args: Any, **options: Any) -> Any:
         try:
             return command(*args, **options)
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, ImportError) as error:
             raise Refused(" ".join(str(error).split())) from error
 
     return run

@@ -12,8 +12,9 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from xrisk.metrics import GroupReport, GroupRow
-from xrisk.report import Study
-from xrisk.report.words import interval, score
+from xrisk.phrases import counted
+from xrisk.report.phrases import interval, score
+from xrisk.study import Study
 
 SHOWN = 12  # groups in a table on a terminal; the report has them all
 WIDE = 100  # columns of a terminal that has room for intervals
@@ -57,7 +58,8 @@ def progress(console: Console, enabled: bool) -> Iterator[Any]:
 def study_grid(study: Study, width: int) -> Grid:
     """Groups in rows, models in columns, worst groups of the plain model first; with intervals where there is room."""
     is_wide = width >= WIDE
-    grid = Grid(title=Text(f"{study.metric} on {study.sizes['validation_rows']:,} validation rows"), **FRAME)
+    many = counted(study.sizes["validation_rows"], "validation row", "validation rows")
+    grid = Grid(title=Text(f"{study.metric} on {many}"), **FRAME)
     grid.add_column("group", overflow="fold")
     grid.add_column("rows", justify="right", no_wrap=True)
     for arm in study.arms:

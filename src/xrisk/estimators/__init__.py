@@ -3,8 +3,8 @@
 from xrisk.estimators.groups import GroupDROClassifier, GroupDRORegressor
 from xrisk.estimators.ranking import PNormPushClassifier, TopPushClassifier
 from xrisk.estimators.robust import RobustLogisticRegression
-from xrisk.estimators.table import TableModel
 from xrisk.estimators.tasks import MultiTaskGroupDROClassifier
+from xrisk.tables import TableModel
 
 __all__ = [
     "GroupDROClassifier",

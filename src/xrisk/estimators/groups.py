@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from xrisk.applications import group_dro
+from xrisk.applications import CLASS_LOSSES, DIVERGENCES, NUMBER_LOSSES, group_dro
+from xrisk.applications.arguments import divergences_that_take, quoted
 from xrisk.auto import Solution
 from xrisk.estimators.base import (
     FITTED,
@@ -20,22 +21,22 @@ from xrisk.estimators.base import (
 from xrisk.estimators.watching import with_callbacks
 from xrisk.grouping import Grouping, encode_groups
 from xrisk.inner.oracle import exact_values, inner_count
-from xrisk.persistence import savable
+from xrisk.phrases import counted
 from xrisk.problem import Problem
+from xrisk.registry import savable
 
 TINY_GROUP = 10  # rows; a mean over fewer says little
 
 PARAMETERS = """
     Parameters
     ----------
-    divergence : {"cvar", "chi2", "chi2-b", "kl", "max"} or risk spec
-        Over which mixtures of the groups the worst case is taken. "cvar": any group may weigh up to 1/(alpha·groups),
-        the mean of the worst fraction ``alpha`` of the groups; "max": the worst group alone; "chi2", "kl": all
-        mixtures, those far from equal weights at a cost of strength ``lam``.
+    divergence : {{words}} or risk spec
+        Over which mixtures of the groups the worst case is taken:
+{meanings}
     alpha : float
-        Fraction of the groups, for "cvar".
+        Fraction of the groups, for {alpha}.
     lam : float
-        Strength of the cost, for "chi2" and "kl"; a large one is close to equal weights, a small one to "max".
+        Strength of the cost, for {lam}; a large one is close to equal weights, a small one to "max".
     loss : str or loss spec
         {loss}
     l1, l2 : float
@@ -53,7 +54,25 @@ PARAMETERS = """
         Mean training loss of each group.
     group_weights_ : ndarray (groups,)
         The worst-case distribution over the groups.
-{fitted}""".replace("{solving}", SOLVING).replace("{fitted}", FITTED)
+{fitted}"""
+
+
+def _documented(first: str, loss: str, intercept: str, example: str) -> str:
+    """The docstring of an estimator of groups."""
+    filled = {
+        "words": quoted(DIVERGENCES),
+        "meanings": "\n".join(f'        "{word}": {each.meaning};' for word, each in DIVERGENCES.items())[:-1] + ".",
+        "alpha": quoted(divergences_that_take("alpha")),
+        "lam": quoted(divergences_that_take("lam")),
+        "loss": loss,
+        "intercept": intercept,
+        "solving": SOLVING,
+        "fitted": FITTED,
+    }
+    parameters = PARAMETERS
+    for name, text in filled.items():
+        parameters = parameters.replace("{" + name + "}", text)
+    return f"{first}\n{parameters}{example}"
 
 
 class GroupRobust(LinearRobust):
@@ -93,7 +112,7 @@ class GroupRobust(LinearRobust):
         if groups is None:
             return grouping
         if grouping.missing:
-            warnings.warn(f"{grouping.missing} rows have no group: they are a group of their own", stacklevel=USER)
+            warnings.warn(of_missing(grouping.missing, "group"), stacklevel=USER)
         if len(grouping.names) == 1:
             warnings.warn("there is a single group: the robust model is the ordinary one", stacklevel=USER)
         sizes = np.array([rows.size for rows in grouping.rows()])
@@ -134,12 +153,20 @@ def groups_of_classes(classes: np.ndarray, target: np.ndarray) -> Grouping:
     return Grouping(codes, tuple(str(label) for label in classes), 0, ())
 
 
+def of_missing(number: int, what: str) -> str:
+    """The warning that rows have no group or task."""
+    return counted(
+        number, f"row has no {what}: it is a {what} of its own", f"rows have no {what}: they are a {what} of their own"
+    )
+
+
 def of_tiny_groups(names: Sequence[str], sizes: np.ndarray) -> str:
     """The warning that some groups have few rows."""
     small, least = int((sizes < TINY_GROUP).sum()), int(sizes.argmin())
     return (
-        f"{small} of {sizes.size} groups have fewer than {TINY_GROUP} rows, "
-        f"the smallest, {names[least]!r}, has {sizes[least]}: their risks are uncertain"
+        f"{small} of {counted(sizes.size, 'group', 'groups')} {'has' if small == 1 else 'have'} fewer than "
+        f"{TINY_GROUP} rows, the smallest, {names[least]!r}, has {sizes[least]}: "
+        f"{'its risk is' if small == 1 else 'their risks are'} uncertain"
     )
 
 
@@ -158,15 +185,11 @@ def distribution(dual: np.ndarray) -> np.ndarray:
 
 @savable
 class GroupDROClassifier(GroupRobustClassifier):
-    __doc__ = (
-        """Linear classifier of least worst-group loss: min over w of ρ(R₁(w), …, Rₙ(w)) + r(w), Rᵢ a group's mean loss.
-"""
-        + PARAMETERS.replace(
-            "{loss}",
-            '"logistic" (multinomial for more than two classes), "hinge", "squared_hinge", "smoothed_hinge" or '
-            '"exponential".',
-        ).replace("{intercept}", " (with more than two classes it is, as the coefficients are)")
-        + """
+    __doc__ = _documented(
+        "Linear classifier of least worst-group loss: min over w of ρ(R₁(w), …, Rₙ(w)) + r(w), Rᵢ a group's mean loss.",
+        f"{quoted(CLASS_LOSSES)}; of more than two classes the logistic one is multinomial.",
+        " (with more than two classes it is, as the coefficients are)",
+        """
     Examples
     --------
     >>> import xrisk
@@ -177,7 +200,7 @@ class GroupDROClassifier(GroupRobustClassifier):
     True
     >>> str(clf.stop_)
     'what the run was to reach is reached'
-    """
+    """,
     )
 
     def __init__(
@@ -219,13 +242,11 @@ class GroupDROClassifier(GroupRobustClassifier):
 
 @savable
 class GroupDRORegressor(GroupRobustRegressor):
-    __doc__ = (
-        """Linear regression of least worst-group loss: min over w of ρ(R₁(w), …, Rₙ(w)) + r(w), Rᵢ a group's mean loss.
-"""
-        + PARAMETERS.replace("{loss}", '"squared" (½(z−y)²), "huber", "absolute", "pinball".').replace(
-            "{intercept}", ""
-        )
-        + """
+    __doc__ = _documented(
+        "Linear regression of least worst-group loss: min over w of ρ(R₁(w), …, Rₙ(w)) + r(w), Rᵢ a group's mean loss.",
+        f"{quoted(NUMBER_LOSSES)}; the squared one is ½(z−y)².",
+        "",
+        """
     Examples
     --------
     >>> import numpy as np
@@ -236,7 +257,7 @@ class GroupDRORegressor(GroupRobustRegressor):
     >>> reg = xrisk.GroupDRORegressor(divergence="max").fit(X, y, groups=groups)
     >>> reg.group_risk_.shape
     (3,)
-    """
+    """,
     )
 
     def __init__(

@@ -5,16 +5,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from xrisk.applications import p_norm_push, top_push
+from xrisk.applications import CLASS_LOSSES, p_norm_push, top_push
+from xrisk.applications.arguments import quoted
 from xrisk.estimators.base import FITTED, SOLVING, Training, TwoClassRobust
-from xrisk.persistence import savable
 from xrisk.problem import Problem
+from xrisk.registry import savable
 
 SHARED = (
-    """    loss : {"logistic", "hinge", "squared_hinge", "smoothed_hinge", "exponential"} or loss spec
+    f"""    loss : {{{quoted(CLASS_LOSSES)}}} or loss spec
         ℓ(t), of the margin t by which a pair stands in the right order.
     l1, l2 : float
-        Strengths of the penalty l1‖w‖₁ + (l2/2)‖w‖².{strength} Without any the certificate may not close.
+        Strengths of the penalty l1‖w‖₁ + (l2/2)‖w‖².{{strength}} Without any the certificate may not close.
 """
     + SOLVING
     + """

@@ -10,8 +10,8 @@ from xrisk.applications.arguments import as_number
 from xrisk.estimators.base import FITTED, SOLVING, Training, TwoClassRobust
 from xrisk.functions.parameters import require
 from xrisk.inner import Dropout, Gaussian
-from xrisk.persistence import savable
 from xrisk.problem import Problem
+from xrisk.registry import savable
 
 NOISES: dict[str, Any] = {"gaussian": (Gaussian, np.inf), "dropout": (Dropout, 1.0)}  # and what the scale is below
 

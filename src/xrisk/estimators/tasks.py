@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.applications import multi_task
+from xrisk.applications import CLASS_LOSSES, multi_task
+from xrisk.applications.arguments import quoted
 from xrisk.applications.tasks import TaskCells, task_cells, task_slots
 from xrisk.auto import Solution
 from xrisk.estimators.base import FITTED, SOLVING, USER, LinearRobustClassifier, Training
@@ -13,6 +14,7 @@ from xrisk.estimators.groups import (
     TINY_GROUP,
     distribution,
     groups_of_classes,
+    of_missing,
     of_tiny_groups,
     refuse_weightless,
 )
@@ -20,8 +22,8 @@ from xrisk.estimators.watching import with_callbacks
 from xrisk.functions import MaxOuter, block_value
 from xrisk.grouping import BETWEEN, Grouping, encode_groups
 from xrisk.inner.oracle import exact_values, inner_count, inner_dim
-from xrisk.persistence import savable
 from xrisk.problem import Problem
+from xrisk.registry import savable
 
 
 class TaskTable(NamedTuple):
@@ -57,8 +59,9 @@ class MultiTaskGroupDROClassifier(LinearRobustClassifier):
     beta : float
         β, for "log-sum-exp".
     loss : str or loss spec
-        "logistic" (multinomial for more than two classes), "hinge", "squared_hinge", "smoothed_hinge" or
-        "exponential".
+"""
+        f"        {quoted(CLASS_LOSSES)}; of more than two classes the logistic one is multinomial."
+        """
     l1, l2 : float
         Strengths of the penalty l1‖w‖₁ + (l2/2)‖w‖². Without any the certificate may not close.
     fit_intercept : bool
@@ -169,7 +172,7 @@ class MultiTaskGroupDROClassifier(LinearRobustClassifier):
             refuse_weightless(table.names(), table.rows(), training.weight)
         for what, known in (("task", tasking), ("group", grouping)):
             if known.missing:
-                warnings.warn(f"{known.missing} rows have no {what}: they are a {what} of their own", stacklevel=USER)
+                warnings.warn(of_missing(known.missing, what), stacklevel=USER)
         sizes = np.diff(table.cells.offsets)
         if groups is not None and (sizes < TINY_GROUP).any():
             warnings.warn(of_tiny_groups(table.names(), sizes), stacklevel=USER)

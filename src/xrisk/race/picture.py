@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from xrisk.race.phrases import least_gap, shown_gap
 from xrisk.race.run import Entry, Race
-from xrisk.race.words import least_gap, shown_gap
 
 COLOURS = ("#0b6e99", "#c0392b", "#2e8b57", "#8e44ad", "#d68910", "#5d6d7e", "#a04000", "#16a085", "#c2185b", "#7d6608")
 SHOWN = 3000  # of a race the last part is drawn, from this fraction of its length on
@@ -45,7 +45,7 @@ def draw_race(race: Race, path: str | Path) -> None:
         axes.set_xlim(left=axes.dataLim.x1 / SHOWN)
         axes.grid(True, which="major", color="#d9dee3", linewidth=0.6)
         axes.spines[["top", "right"]].set_visible(False)
-    by_calls.set_ylabel("objective less optimum")
+    by_calls.set_ylabel("suboptimality")
     figure.suptitle(race.problem, x=0.01, ha="left", fontsize=12)
     lines, labels = by_calls.get_legend_handles_labels()
     figure.legend(

@@ -60,7 +60,7 @@ class Race(NamedTuple):
     refused: dict[str, str]  # name → reason
 
     def gaps(self, entry: Entry) -> np.ndarray:
-        """Objective less optimum at the end of each heat; inf where the heat diverged."""
+        """Suboptimality (objective − optimum) at the end of each heat; inf where the heat diverged."""
         return np.array([_final(heat) - self.goal.value for heat in entry.heats])
 
 

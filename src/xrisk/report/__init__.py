@@ -1,6 +1,5 @@
-"""Robust against plain training on one table, and a page about it."""
+"""A page about a study: one file of HTML."""
 
 from xrisk.report.page import render, write_report
-from xrisk.report.study import Arm, Part, Study, compare, parts
 
-__all__ = ["Arm", "Part", "Study", "compare", "parts", "render", "write_report"]
+__all__ = ["render", "write_report"]

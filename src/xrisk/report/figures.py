@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.report.study import Study
-from xrisk.report.words import percent, score
+from xrisk.report.phrases import percent, score
+from xrisk.study import Study
 
 SHOWN = 12  # groups in a figure; the table has all
 HEIGHT = 190  # of a panel of the bounds

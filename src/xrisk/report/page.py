@@ -2,14 +2,14 @@
 
 import json
 import os
-import uuid
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from xrisk.report import figures, words
-from xrisk.report.study import Study
+from xrisk.files import written_whole
+from xrisk.report import figures, phrases
+from xrisk.study import Study
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -23,7 +23,7 @@ def render(studies: Study | Sequence[Study], *, title: str | None = None) -> str
     Parameters
     ----------
     studies : Study or sequence of them
-        From `xrisk.report.compare`.
+        From `xrisk.study.compare`.
     title : str, optional
         Of the page; by default that of the first study.
 
@@ -56,7 +56,9 @@ def write_report(path: str | os.PathLike[str], studies: Study | Sequence[Study],
     >>> from pathlib import Path
     >>> import xrisk
     >>> from xrisk.datasets import make_spurious
-    >>> from xrisk.report import compare, parts, write_report
+    >>> from xrisk.report import write_report
+    >>> from xrisk.study import compare
+    >>> from xrisk.tables import parts
     >>> table = make_spurious(400, random_state=0)
     >>> study = compare(xrisk.GroupDROClassifier(random_state=0), *parts(table.X, table.y, table.groups))
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -65,13 +67,8 @@ def write_report(path: str | os.PathLike[str], studies: Study | Sequence[Study],
     '<!doctype html>'
     """
     text = render(studies, title=title)
-    target = Path(path).resolve()
-    scratch = target.with_name(f".{uuid.uuid4().hex}.tmp")
-    try:
-        scratch.write_text(text, encoding="utf-8")
-        os.replace(scratch, target)
-    finally:
-        scratch.unlink(missing_ok=True)
+    with written_whole(path) as file:
+        file.write(text.encode())
 
 
 @cache
@@ -87,7 +84,7 @@ def _environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for filter_ in (words.score, words.count, words.short, words.percent, words.interval):
+    for filter_ in (phrases.score, phrases.count, phrases.short, phrases.percent, phrases.interval):
         environment.filters[filter_.__name__] = filter_
     return environment
 
@@ -105,15 +102,15 @@ def _view(study: Study) -> dict[str, Any]:
     return {
         "study": study,
         "metric": study.metric,
-        "asked": words.asked(study),
-        "summary": words.summary(study),
-        "trade": words.trade(study),
-        "verdict": words.verdict(study),
-        "proof": words.proof(study),
-        "cards": words.cards(study),
+        "objective": phrases.objective(study),
+        "summary": phrases.summary(study),
+        "trade": phrases.trade(study),
+        "verdict": phrases.verdict(study),
+        "proof": phrases.proof(study),
+        "cards": phrases.cards(study),
         "groups_figure": figures.groups_figure(study),
         "trade_figure": figures.trade_figure(study),
         "weights_figure": figures.weights_figure(study),
         "bounds_figure": figures.bounds_figure(study),
-        "rows": words.group_rows(study),
+        "rows": phrases.group_rows(study),
     }

@@ -2,9 +2,7 @@
 
 import hashlib
 import json
-import os
 import time
-import uuid
 import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.compile import walk
+from xrisk.files import written_whole
 from xrisk.run.budget import Progress
 from xrisk.run.observers import TracePoint
 
@@ -60,15 +59,8 @@ class Checkpoint:
             "best": value,
         }
         arrays = {f"state.{name}": np.asarray(array) for name, array in saved.state.items()}
-        scratch = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex}")
-        try:
-            with open(scratch, "wb") as file:
-                np.savez(file, header=np.array(json.dumps(header)), best_x=x, best_dual=dual, **arrays)  # type: ignore[arg-type]
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(scratch, self.path)
-        finally:
-            scratch.unlink(missing_ok=True)
+        with written_whole(self.path) as file:
+            np.savez(file, header=np.array(json.dumps(header)), best_x=x, best_dual=dual, **arrays)  # type: ignore[arg-type]
         self._last = time.monotonic()
 
 

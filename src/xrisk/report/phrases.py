@@ -2,8 +2,10 @@
 
 from typing import Any, NamedTuple
 
-from xrisk.report.study import Study
-from xrisk.run.budget import Stop
+from xrisk.applications import DIVERGENCES
+from xrisk.phrases import counted
+from xrisk.run import Stop
+from xrisk.study import Study
 
 THIN = "\u202f"  # narrow no-break space
 
@@ -43,18 +45,17 @@ def interval(row: Any, metric: str) -> str:
     return f"{row.score_low:#.3g}–{row.score_high:#.3g}"
 
 
-def asked(study: Study) -> str:
+def objective(study: Study) -> str:
     """What the robust model minimises, in a sentence."""
     model, groups = study.robust.model, study.sizes["groups"]
-    if model.divergence == "max" or (model.divergence == "cvar" and model.alpha * groups <= 1.0):
-        return f"A linear model whose loss in the worst of {groups} groups is as small as can be."
-    if model.divergence == "cvar":
-        many = f"{100.0 * model.alpha:g}{THIN}%"
-        return f"A linear model whose mean loss over the worst {many} of {groups} groups is as small as can be."
-    return (
-        f"A linear model whose loss is as small as can be under the worst mixture of {groups} groups; mixtures far "
-        f"from equal weights count less ({model.divergence}, λ{THIN}={THIN}{model.lam:g})."
+    word = "max" if model.divergence == "cvar" and model.alpha * groups <= 1.0 else model.divergence
+    many = counted(groups, "group", "groups")
+    if word not in DIVERGENCES:
+        return f"A linear model whose risk over {many} is as small as can be: {word}."
+    said = DIVERGENCES[word].objective.format(
+        groups=many, alpha=f"{100.0 * model.alpha:g}{THIN}%", lam=f"{model.lam:g}", word=word
     )
+    return f"A linear model whose {said} is as small as can be."
 
 
 def _noun(study: Study) -> str:
@@ -163,7 +164,7 @@ def cards(study: Study) -> list[Card]:
             score(robust.validation.overall.score, metric),
             "ERM, then robust",
         ),
-        Card("Left to gain in training", "", f"≤ {gap}", "by the certificate"),
+        Card("Optimality gap", "", f"≤ {gap}", "by the certificate"),
     ]
 
 

@@ -7,20 +7,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import click
 import pandas as pd
+
+from xrisk.phrases import counted
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 GAPS = ["?"]  # beside what pandas takes as missing
-
-
-class Refused(click.ClickException):
-    """A wrong file or wish, told in one sentence; exit code 2."""
-
-    exit_code = 2
-
-    def show(self, file: Any = None) -> None:
-        click.echo(f"Error: {self.format_message()}", err=True)
 
 
 class Read(NamedTuple):
@@ -33,9 +25,9 @@ class Read(NamedTuple):
 def read_table(path: str) -> Read:
     """Read CSV (commas, semicolons, tabs or bars; also gzipped) or Parquet, by the ending of the name."""
     if not Path(path).exists():
-        raise Refused(f"{path} does not exist")
+        raise FileNotFoundError(f"{path} does not exist")
     if not Path(path).is_file():
-        raise Refused(f"{path} is not a file")
+        raise ValueError(f"{path} is not a file")
     if path.lower().endswith((".parquet", ".pq")):
         return _read_parquet(path)
     text = _text(path)
@@ -53,9 +45,9 @@ def read_table(path: str) -> Read:
             low_memory=False,
         )
     except (pd.errors.ParserError, ValueError) as error:
-        raise Refused(f"{path} cannot be read as CSV: {_first_line(error)}") from error
+        raise ValueError(f"{path} cannot be read as CSV: {_first_line(error)}") from error
     if frame.empty:
-        raise Refused(f"{path} has a header but no rows")
+        raise ValueError(f"{path} has a header but no rows")
     return Read(frame, tuple(notes))
 
 
@@ -67,13 +59,13 @@ def _read_parquet(path: str) -> Read:
     try:
         frame = pd.read_parquet(path)
     except ImportError as error:
-        raise Refused(f"reading {path} needs pyarrow: pip install pyarrow") from error
+        raise ImportError(f"reading {path} needs pyarrow: pip install pyarrow") from error
     except Exception as error:  # pyarrow has a class of its own for every way a file can be damaged
-        raise Refused(f"{path} cannot be read as Parquet: {_first_line(error)}") from error
+        raise ValueError(f"{path} cannot be read as Parquet: {_first_line(error)}") from error
     frame.columns = [str(name) for name in frame.columns]
     _refuse_repeated(list(frame.columns), path)
     if frame.empty:
-        raise Refused(f"{path} has no rows")
+        raise ValueError(f"{path} has no rows")
     return Read(frame.reset_index(drop=True), ())
 
 
@@ -82,19 +74,24 @@ def _text(path: str) -> str:
         data = Path(path).read_bytes()
         data = gzip.decompress(data) if path.lower().endswith(".gz") else data
     except OSError as error:
-        raise Refused(f"{path} cannot be read: {error.strerror or error}") from error
+        raise ValueError(f"{path} cannot be read: {error.strerror or error}") from error
     except EOFError as error:
-        raise Refused(f"{path} cannot be read: it is cut short") from error
+        raise ValueError(f"{path} cannot be read: it is cut short") from error
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise Refused(f"{path} is not UTF-8 text: byte 0x{data[error.start]:02x} in line {line}") from error
+        line = _unix(data[: error.start].decode("latin-1")).count("\n") + 1
+        raise ValueError(f"{path} is not UTF-8 text: byte 0x{data[error.start]:02x} in line {line}") from error
     if not text.strip():
-        raise Refused(f"{path} is empty")
+        raise ValueError(f"{path} is empty")
     if "\0" in text:
-        raise Refused(f"{path} is not a text file: it holds zero bytes")
-    return text
+        raise ValueError(f"{path} is not a text file: it holds zero bytes")
+    return _unix(text)
+
+
+def _unix(text: str) -> str:
+    """Text whose lines end as Unix ends them; files from elsewhere end them by CR LF, very old ones by CR alone."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _header(text: str, path: str) -> tuple[list[str], str, list[str]]:
@@ -102,6 +99,8 @@ def _header(text: str, path: str) -> tuple[list[str], str, list[str]]:
     headers = {delimiter: _fields(text, delimiter) for delimiter in DELIMITERS}
     delimiter = max(headers, key=lambda each: len(headers[each]))
     names = [name.strip() for name in headers[delimiter]]
+    if not names:
+        raise ValueError(f"{path} cannot be read as CSV: its first line is no list of names")
     notes = [] if delimiter == "," else [f"Columns are separated by a {DELIMITERS[delimiter]}."]
     blank = [k for k, name in enumerate(names) if not name]
     for k in blank:
@@ -123,7 +122,7 @@ def _fields(text: str, delimiter: str) -> list[str]:
 def _refuse_repeated(names: list[str], path: str) -> None:
     name, count = Counter(names).most_common(1)[0]
     if count > 1:
-        raise Refused(f"{path} has {count} columns named {name!r}: give each a name of its own")
+        raise ValueError(f"{path} has {count} columns named {name!r}: give each a name of its own")
 
 
 def _refuse_ragged(text: str, delimiter: str, width: int, path: str) -> None:
@@ -131,8 +130,9 @@ def _refuse_ragged(text: str, delimiter: str, width: int, path: str) -> None:
     try:
         for fields in lines:
             if fields and len(fields) != width:
-                raise Refused(
-                    f"{path} is ragged: line {lines.line_num} has {len(fields)} fields, the header has {width}"
+                raise ValueError(
+                    f"{path} is ragged: line {lines.line_num} has {counted(len(fields), 'field', 'fields')}, "
+                    f"the header has {width}"
                 )
     except csv.Error as error:
-        raise Refused(f"{path} cannot be read as CSV: line {lines.line_num}: {error}") from error
+        raise ValueError(f"{path} cannot be read as CSV: line {lines.line_num}: {error}") from error

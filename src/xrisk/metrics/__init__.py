@@ -1,0 +1,27 @@
+"""Scores of what the average hides: the worst group, the tail, a report on every group.
+
+**Which model to choose.** A model that is to be good on its worst group has to be chosen by its worst group too, on
+rows it was not trained on: by `worst_group_score` on validation rows, the baselines by the same rule. Chosen by the
+average, the hyperparameters that win are those that give up the small groups, and a robust method looks no better
+than plain training; a baseline chosen by the average and a robust method by the worst group is no comparison either.
+With scikit-learn's searches, `worst_group_scorer` is that rule. The worst of many small groups is a noisy number:
+`group_report` says how noisy.
+"""
+
+from xrisk.metrics.arguments import METRICS, Metric
+from xrisk.metrics.groups import group_report
+from xrisk.metrics.intervals import wilson_interval
+from xrisk.metrics.report import GroupReport, GroupRow
+from xrisk.metrics.worst import cvar, worst_group_score, worst_group_scorer
+
+__all__ = [
+    "METRICS",
+    "GroupReport",
+    "GroupRow",
+    "Metric",
+    "cvar",
+    "group_report",
+    "wilson_interval",
+    "worst_group_score",
+    "worst_group_scorer",
+]

@@ -1,0 +1,165 @@
+"""How every group fares, and how sure that is."""
+
+import math
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.metrics import accuracy_score
+
+from xrisk.grouping import encode_groups
+from xrisk.metrics.arguments import Metric, metric_of, same_length
+from xrisk.metrics.intervals import Interval, percentiles, wilson_interval
+from xrisk.metrics.report import GroupReport, GroupRow
+
+
+def group_report(
+    y_true: Any,
+    y_pred: Any,
+    *,
+    groups: Any,
+    metric: str | Metric = "accuracy",
+    losses: Any = None,
+    weights: Any = None,
+    greater_is_better: bool = True,
+    confidence: float = 0.95,
+    bootstrap: int = 0,
+    random_state: int | np.random.Generator | None = None,
+) -> GroupReport:
+    """How every group fares, worst first, and how sure that is.
+
+    Parameters
+    ----------
+    y_true, y_pred : array (n,)
+        The truth and the predictions.
+    groups : array (n,), several columns, or boolean membership
+        As `xrisk.grouping.encode_groups` takes them.
+    metric : str or callable
+        As for `worst_group_score`. The accuracy gets Wilson's interval, any other score a bootstrap one.
+    losses : array (n,), optional
+        The loss of each row; the report then has risks, their means, and is sorted by them.
+    weights : mapping of names to numbers, or array (groups,), optional
+        Weights of the groups in the worst case; an array is in the order of `xrisk.grouping.encode_groups`.
+    greater_is_better : bool
+        False for a callable ``metric`` that is a loss.
+    confidence : float in (0, 1)
+        Of the intervals, which are for each group by itself: the worst of many groups looks worse than it is.
+    bootstrap : int
+        Resamples of each group for the intervals of risks and of scores other than accuracy; 0 for none. A group of
+        one row gets none: resampled it is always the same.
+    random_state : int or Generator, optional
+        Seed of the resampling.
+
+    Returns
+    -------
+    GroupReport
+
+    Examples
+    --------
+    >>> from xrisk.metrics import group_report
+    >>> y, guess, group = [1, 1, 0, 0, 1, 0], [1, 1, 0, 0, 0, 0], ["a", "a", "a", "a", "b", "b"]
+    >>> print(group_report(y, guess, groups=group, losses=[0.1, 0.2, 0.3, 0.2, 2.0, 0.4]))
+    group  n   share  accuracy                   risk
+    b      2   33.3%    0.5000  [0.0945, 0.9055]  1.2000
+    a      4   66.7%    1.0000  [0.5101, 1.0000]  0.2000
+    all    6  100.0%    0.8333  [0.4365, 0.9699]  0.5333
+    In brackets: intervals of confidence 95%, each group for itself.
+    """
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence must be between 0 and 1, got {confidence!r}")
+    if bootstrap != int(bootstrap) or bootstrap < 0:
+        raise ValueError(f"bootstrap must be a number of resamples, 0 for none, got {bootstrap!r}")
+    y_true, y_pred = same_length(y_true, y_pred)
+    grouping = encode_groups(groups, len(y_true))
+    measure = _Measure(
+        metric_of(metric),
+        y_true,
+        y_pred,
+        None if losses is None else _losses(losses, len(y_true)),
+        confidence,
+        int(bootstrap),
+        np.random.default_rng(random_state),
+    )
+    weight_of = _group_weights(weights, grouping.names)
+    rows = [
+        _group_row(measure, name, rows, weight_of.get(name))
+        for name, rows in zip(grouping.names, grouping.rows(), strict=True)
+    ]
+    overall = _group_row(measure, "all", np.arange(len(y_true)), None)
+    return GroupReport(
+        tuple(sorted(rows, key=partial(_badness, better=1.0 if greater_is_better else -1.0))),
+        overall,
+        metric=metric if isinstance(metric, str) else getattr(metric, "__name__", "score"),
+        confidence=float(confidence),
+        missing=grouping.missing,
+    )
+
+
+class _Measure(NamedTuple):
+    """What is measured on the rows of a group."""
+
+    metric: Metric
+    y_true: np.ndarray
+    y_pred: np.ndarray
+    losses: np.ndarray | None
+    confidence: float
+    bootstrap: int
+    rng: np.random.Generator
+
+
+def _group_row(measure: _Measure, name: str, rows: np.ndarray, weight: float | None) -> GroupRow:
+    score, risk = _values(measure, rows)
+    score_interval, risk_interval = _bootstrap(measure, rows)
+    if measure.metric is accuracy_score and score is not None:
+        score_interval = wilson_interval(score, rows.size, measure.confidence)
+    share = rows.size / len(measure.y_true)
+    return GroupRow(name, int(rows.size), share, score, *score_interval, risk, *risk_interval, weight)
+
+
+def _values(measure: _Measure, rows: np.ndarray) -> tuple[float | None, float | None]:
+    score = float(measure.metric(measure.y_true[rows], measure.y_pred[rows]))
+    risk = None if measure.losses is None else float(measure.losses[rows].mean())
+    return (score if math.isfinite(score) else None), risk
+
+
+def _bootstrap(measure: _Measure, rows: np.ndarray) -> tuple[Interval, Interval]:
+    """Percentile intervals of the score and of the risk."""
+    nothing: Interval = (None, None)
+    own_interval = measure.metric is accuracy_score
+    if measure.bootstrap == 0 or rows.size < 2 or (own_interval and measure.losses is None):
+        return nothing, nothing
+    scores, risks = [], []
+    for _ in range(measure.bootstrap):
+        again = rows[measure.rng.integers(0, rows.size, rows.size)]
+        if not own_interval:
+            scores.append(float(measure.metric(measure.y_true[again], measure.y_pred[again])))
+        if measure.losses is not None:
+            risks.append(float(measure.losses[again].mean()))
+    return percentiles(scores, measure.confidence), percentiles(risks, measure.confidence)
+
+
+def _badness(row: GroupRow, better: float) -> tuple[bool, float]:
+    """Sorts the worst first; a group without a number comes last."""
+    key = -row.risk if row.risk is not None else None if row.score is None else better * row.score
+    return (key is None, 0.0 if key is None else key)
+
+
+def _losses(losses: Any, n: int) -> np.ndarray:
+    losses = np.asarray(losses, dtype=np.float64)
+    if losses.shape != (n,):
+        raise ValueError(f"losses must have one number for each of the {n} rows, got shape {losses.shape}")
+    if not np.isfinite(losses).all():
+        raise ValueError("losses must be finite, some are NaN or infinite")
+    return losses
+
+
+def _group_weights(weights: Any, names: tuple[str, ...]) -> dict[str, float]:
+    if weights is None:
+        return {}
+    if isinstance(weights, Mapping):
+        return {str(name): float(weight) for name, weight in weights.items()}
+    weights = np.asarray(weights, dtype=np.float64)
+    if weights.shape != (len(names),):
+        raise ValueError(f"weights must have one number for each of the {len(names)} groups, got shape {weights.shape}")
+    return dict(zip(names, weights.tolist(), strict=True))

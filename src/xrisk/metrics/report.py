@@ -1,0 +1,126 @@
+"""A report on groups: its rows, and how it prints."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+
+class GroupRow(NamedTuple):
+    """One group of a report; what was not asked for, or cannot be said, is None."""
+
+    name: str
+    n: int
+    share: float  # of all rows; of overlapping groups the shares add up to more than one
+    score: float | None
+    score_low: float | None
+    score_high: float | None
+    risk: float | None  # mean loss
+    risk_low: float | None
+    risk_high: float | None
+    weight: float | None  # of the group in the worst case
+
+
+class GroupReport:
+    """What `group_report` returns: rows, the worst first; prints as a table.
+
+    Attributes
+    ----------
+    rows : tuple of GroupRow
+        The groups, worst first.
+    overall : GroupRow
+        All rows together.
+    metric : str
+        Name of the score.
+    confidence : float
+        Of the intervals.
+    missing : int
+        Rows without a group; they form the group "missing".
+    """
+
+    def __init__(
+        self, rows: tuple[GroupRow, ...], overall: GroupRow, *, metric: str, confidence: float, missing: int
+    ) -> None:
+        self.rows, self.overall = rows, overall
+        self.metric, self.confidence, self.missing = metric, confidence, missing
+
+    def __iter__(self) -> Iterator[GroupRow]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, name: str) -> GroupRow:
+        """The row of the group called ``name``."""
+        for row in self.rows:
+            if row.name == name:
+                return row
+        raise KeyError(name)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        rows = (*self.rows, self.overall)
+        cells = [
+            ("group", [_clipped(row.name) for row in rows]),
+            ("n", [str(row.n) for row in rows]),
+            ("share", [f"{100.0 * row.share:.1f}%" for row in rows]),
+            (self.metric, [_number(row.score) for row in rows]),
+            ("", [_interval(row.score_low, row.score_high) for row in rows]),
+            ("risk", [_number(row.risk) for row in rows]),
+            ("", [_interval(row.risk_low, row.risk_high) for row in rows]),
+            ("weight", [_number(row.weight) for row in rows]),
+        ]
+        shown = [(title, column) for title, column in cells if any(cell.strip() for cell in column)]
+        return "\n".join([*_aligned(shown), *self._notes()])
+
+    def _notes(self) -> list[str]:
+        notes = []
+        if any(row.score_low is not None or row.risk_low is not None for row in self.rows):
+            notes.append(f"In brackets: intervals of confidence {100.0 * self.confidence:g}%, each group for itself.")
+        if self.missing:
+            notes.append(f"Rows without a group: {self.missing}.")
+        return notes
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as dicts, lists, numbers, strings and None, ready for JSON."""
+        return {
+            "metric": self.metric,
+            "confidence": self.confidence,
+            "missing": self.missing,
+            "overall": self.overall._asdict(),
+            "groups": [row._asdict() for row in self.rows],
+        }
+
+    def to_frame(self) -> Any:
+        """The rows as a pandas DataFrame, one line for each group, worst first."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError("to_frame needs pandas: pip install pandas") from error
+        frame = pd.DataFrame(list(self.rows), columns=list(GroupRow._fields))
+        return frame.astype(dict.fromkeys(GroupRow._fields[2:], float))  # None becomes NaN
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4f}" if abs(value) < 1e4 else f"{value:.4g}"
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f"[{_number(low)}, {_number(high)}]"
+
+
+def _clipped(name: str, width: int = 60) -> str:
+    return name if len(name) <= width else name[: width - 1] + "…"
+
+
+def _aligned(columns: list[tuple[str, list[str]]]) -> list[str]:
+    """Lines of a table, the first column to the left, the others to the right."""
+    widths = [max(map(len, [title, *cells])) for title, cells in columns]
+    lines = zip(*([title, *cells] for title, cells in columns), strict=True)
+    return [
+        "  ".join(
+            cell.ljust(width) if j == 0 else cell.rjust(width)
+            for j, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    ]

@@ -1,0 +1,160 @@
+"""Scores of the worst: of the group that fares worst, of the tail."""
+
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import make_scorer
+
+from xrisk.grouping import encode_groups
+from xrisk.metrics.arguments import Metric, metric_of, same_length, weights_of
+from xrisk.phrases import counted
+
+
+def worst_group_score(
+    y_true: Any,
+    y_pred: Any,
+    *,
+    groups: Any,
+    metric: str | Metric = "accuracy",
+    sample_weight: Any = None,
+    greater_is_better: bool = True,
+) -> float:
+    """The score of the group that fares worst.
+
+    Parameters
+    ----------
+    y_true, y_pred : array (n,)
+        The truth, and predictions: labels, numbers, or what else ``metric`` takes (scores, probabilities (n, classes)).
+    groups : array (n,), several columns, or boolean membership
+        As `xrisk.grouping.encode_groups` takes them; rows with a missing group are a group of their own.
+    metric : {"accuracy", "neg_mean_squared_error", "neg_mean_absolute_error"} or callable
+        ``metric(y_true, y_pred)`` of the rows of one group, with the keyword ``sample_weight`` where weights are given.
+        A callable must do with what one group holds: one class only, for example.
+    sample_weight : array (n,), optional
+        Weights of the rows; a group whose weights are all zero is left out.
+    greater_is_better : bool
+        False for a callable that is a loss: the worst is then the largest.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> from xrisk.metrics import worst_group_score
+    >>> worst_group_score([1, 1, 0, 0], [1, 1, 0, 1], groups=["a", "a", "b", "b"])
+    0.5
+
+    The log loss, told all classes because a group may lack one:
+
+    >>> from functools import partial
+    >>> from sklearn.metrics import log_loss
+    >>> loss = partial(log_loss, labels=[0, 1])
+    >>> p = [0.9, 0.8, 0.2, 0.4]
+    >>> worst = worst_group_score([1, 1, 0, 0], p, groups=["a", "a", "b", "b"], metric=loss, greater_is_better=False)
+    >>> round(worst, 3)
+    0.367
+    """
+    score = metric_of(metric)
+    if isinstance(metric, str) and not greater_is_better:
+        raise ValueError(f"greater_is_better must be True for metric={metric!r}: more of it is better")
+    y_true, y_pred = same_length(y_true, y_pred)
+    grouping = encode_groups(groups, len(y_true))
+    weight = None if sample_weight is None else weights_of(sample_weight, len(y_true))
+    scores = []
+    for name, rows in zip(grouping.names, grouping.rows(), strict=True):
+        options = {} if weight is None else {"sample_weight": weight[rows]}
+        if weight is not None and not weight[rows].any():
+            continue
+        scores.append(float(score(y_true[rows], y_pred[rows], **options)))
+        if math.isnan(scores[-1]):
+            size = counted(rows.size, "row", "rows")
+            raise ValueError(f"metric must be a number in every group, it is NaN in group {name!r} of {size}")
+    return min(scores) if greater_is_better else max(scores)
+
+
+def worst_group_scorer(
+    metric: str | Metric = "accuracy", *, response: str = "predict", greater_is_better: bool = True
+) -> Any:
+    """A scorer for scikit-learn's searches: the worst group's score, ``groups`` coming in by metadata routing.
+
+    Parameters
+    ----------
+    metric, greater_is_better
+        As for `worst_group_score`; the scorer of a loss gives its negative.
+    response : {"predict", "predict_proba", "decision_function"}
+        What the metric is computed of; of two classes ``predict_proba`` gives the second one's probability.
+
+    Returns
+    -------
+    scorer
+        Made by `sklearn.metrics.make_scorer`; it asks for ``groups``. For weights as well, call
+        ``set_score_request(groups=True, sample_weight=True)`` on it.
+
+    Notes
+    -----
+    Metadata routing must be on, ``sklearn.set_config(enable_metadata_routing=True)``. Pass ``groups`` as one array
+    with a row for each row of X, so that scikit-learn can cut it into folds.
+
+    Examples
+    --------
+    >>> import sklearn
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from xrisk.datasets import make_spurious
+    >>> from xrisk.metrics import worst_group_scorer
+    >>> X, y, groups, *_ = make_spurious(1000, random_state=0)
+    >>> with sklearn.config_context(enable_metadata_routing=True):
+    ...     model = make_pipeline(StandardScaler(), LogisticRegression())
+    ...     grid = {"logisticregression__C": [0.001, 1.0]}
+    ...     search = GridSearchCV(model, grid, scoring=worst_group_scorer(), cv=3).fit(X, y, groups=groups)
+    >>> search.best_params_  # by the average it would be 1.0
+    {'logisticregression__C': 0.001}
+    """
+    metric_of(metric)
+    function = partial(worst_group_score, metric=metric, greater_is_better=greater_is_better)
+    scorer = make_scorer(function, response_method=response, greater_is_better=greater_is_better)
+    return scorer.set_score_request(groups=True)
+
+
+def cvar(values: Any, alpha: float, sample_weight: Any = None) -> float:
+    """The mean of the largest fraction ``alpha`` of ``values``; the value at the boundary counts in part.
+
+    Parameters
+    ----------
+    values : array (n,)
+        Losses of samples, or risks of groups.
+    alpha : float in (0, 1]
+        1 gives the mean; 1/n and less give the maximum.
+    sample_weight : array (n,), optional
+        Weights of the values; the fraction is one of their sum.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> from xrisk.metrics import cvar
+    >>> cvar([1.0, 2.0, 3.0, 4.0], 0.5)
+    3.5
+    >>> round(cvar([1.0, 2.0, 3.0, 4.0], 0.375), 3)
+    3.667
+    """
+    values = np.asarray(values, dtype=np.float64)
+    if values.ndim != 1 or values.size == 0:
+        raise ValueError(f"values must be a list of numbers, at least one, got shape {values.shape}")
+    if np.isnan(values).any():
+        raise ValueError("values must be numbers, some are NaN")
+    if not 0.0 < alpha <= 1.0:
+        raise ValueError(f"alpha must be in (0, 1], got {alpha!r}")
+    weight = np.ones(values.size) if sample_weight is None else weights_of(sample_weight, values.size)
+    order = np.argsort(-values, kind="stable")
+    share = weight[order] / weight.sum()
+    taken = np.clip(alpha - (np.cumsum(share) - share), 0.0, share)
+    some = taken > 0.0  # 0 times an infinite loss is not a number
+    return float(taken[some] / taken.sum() @ values[order][some])

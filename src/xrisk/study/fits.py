@@ -1,0 +1,183 @@
+"""The same table, three models — plain, re-weighted, robust — trained alike and judged by one rule."""
+
+import platform
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+import scipy
+import sklearn
+from sklearn.base import clone, is_classifier
+from sklearn.exceptions import ConvergenceWarning
+
+import xrisk
+from xrisk.metrics import GroupReport
+from xrisk.study.found import Arm, Study, score_of
+from xrisk.study.scores import judge
+from xrisk.tables.rows import Part
+
+
+def compare(
+    model: Any,
+    train: Part,
+    validation: Part,
+    *,
+    l2: tuple[float, ...] | None = None,
+    title: str = "Worst groups",
+    description: str = "",
+    notes: tuple[str, ...] = (),
+    settings: dict[str, Any] | None = None,
+    watch: Callable[[str, float], None] = lambda name, share: None,
+) -> Study:
+    """Fit a robust model, and beside it the plain and the re-weighted one, and judge all three alike.
+
+    The plain model (ERM) minimises the mean loss of all rows, the re-weighted one the mean over the groups of their
+    mean losses, both with the loss and penalty of ``model``.
+
+    Parameters
+    ----------
+    model : GroupDROClassifier or GroupDRORegressor
+        Not fitted; its parameters are the question.
+    train, validation : Part
+        Training and validation rows; `xrisk.tables.parts` makes them.
+    l2 : tuple of float, optional
+        Strengths to choose from, for each of the three models by its score on the worst group of validation rows.
+    title, description, notes, settings
+        For the page.
+    watch : function of a name and a share
+        Told which model is to be fitted next, and the share of the work that is done.
+
+    Returns
+    -------
+    Study
+
+    Examples
+    --------
+    >>> import xrisk
+    >>> from xrisk.datasets import make_spurious
+    >>> from xrisk.study import compare
+    >>> from xrisk.tables import parts
+    >>> table = make_spurious(400, random_state=0)
+    >>> study = compare(xrisk.GroupDROClassifier(random_state=0), *parts(table.X, table.y, table.groups))
+    >>> [arm.key for arm in study.arms]
+    ['erm', 'reweighted', 'robust']
+    """
+    order = np.argsort(train.groups, kind="stable")  # in the order of groups all three problems share their kernels
+    train = Part(train.X[order], np.asarray(train.y)[order], train.groups[order])
+    said: list[str] = list(notes)
+    strengths = tuple(l2 or (model.l2,))
+    arms, done, total = [], 0.0, sum(WORK.values())
+    for key, (name, words) in ARMS.items():
+        watch(name, done / total)
+        tried = [_arm(key, name, words, model, strength, train, validation, said) for strength in strengths]
+        arms.append(max(tried, key=_worst_is_best))
+        done += WORK[key]
+    watch("done", 1.0)
+    return Study(
+        title=title,
+        description=description,
+        task="classification" if is_classifier(model) else "regression",
+        metric=arms[0].validation.metric,
+        arms=tuple(arms),
+        sizes=_sizes(model, train, validation),
+        bounds=tuple(arms[-1].model.trace_),
+        settings={**_parameters(model, strengths), **(settings or {})},
+        notes=tuple(dict.fromkeys(said)),
+        versions=versions(),
+        seed=model.random_state,
+    )
+
+
+ARMS = {
+    "erm": ("ERM", "the mean loss over all rows"),
+    "reweighted": ("Re-weighted", "the mean over the groups of their mean losses"),
+    "robust": ("Robust", "the loss of the worst groups"),
+}
+WORK = {"erm": 1.0, "reweighted": 1.0, "robust": 2.5}  # rough shares of the time
+
+
+def _worst_is_best(arm: Arm) -> float:
+    return score_of(arm.worst) if arm.validation.metric == "accuracy" else -score_of(arm.worst)
+
+
+def _arm(key: str, name: str, words: str, model: Any, l2: float, train: Part, validation: Part, said: list[str]) -> Arm:
+    fitted = clone(model).set_params(l2=l2)
+    groups: Any = train.groups
+    if key != "robust":
+        fitted.set_params(divergence="cvar", alpha=1.0)  # with alpha = 1 it is the mean over the groups
+    if key == "erm":
+        groups = np.zeros(train.y.size)
+    if key == "robust":
+        _compile(fitted, train)
+    started = time.perf_counter()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fitted.fit(train.X, train.y, groups=groups)
+    seconds = time.perf_counter() - started
+    for each in caught:
+        if key == "robust":
+            said.append(_sentence(each))
+        elif issubclass(each.category, ConvergenceWarning):
+            said.append(f"{name}: {_sentence(each)}")
+    return Arm(key, name, words, l2, fitted, _judge(fitted, train), _judge(fitted, validation), seconds)
+
+
+def _compile(model: Any, train: Part) -> None:
+    """Two steps, so that the bounds of the fit are told against the time of solving alone."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clone(model).set_params(max_iter=2).fit(train.X, train.y, groups=train.groups)
+
+
+def _sentence(caught: Any) -> str:
+    text = str(caught.message)
+    return text[:1].upper() + text[1:] + "."
+
+
+def _judge(model: Any, part: Part) -> GroupReport:
+    return judge(model, model.predict(part.X), part.y, part.groups)
+
+
+def _sizes(model: Any, train: Part, validation: Part) -> dict[str, Any]:
+    names, counts = np.unique(np.concatenate([train.groups, validation.groups]), return_counts=True)
+    y = np.concatenate([train.y, validation.y])
+    sizes: dict[str, Any] = {
+        "rows": int(y.size),
+        "train_rows": int(train.y.size),
+        "validation_rows": int(validation.y.size),
+        "features": int(train.X.shape[1]),
+        "groups": int(names.size),
+        "smallest_group": {"name": str(names[counts.argmin()]), "rows": int(counts.min())},
+        "largest_group": {"name": str(names[counts.argmax()]), "rows": int(counts.max())},
+    }
+    if is_classifier(model):
+        labels, often = np.unique(y, return_counts=True)
+        shares = zip(labels.tolist(), often.tolist(), strict=True)
+        return {**sizes, "classes": [{"name": str(label), "rows": n} for label, n in shares]}
+    return {**sizes, "target": {"mean": float(y.mean()), "std": float(y.std())}}
+
+
+def _parameters(model: Any, l2: tuple[float, ...]) -> dict[str, Any]:
+    shown = {"estimator": type(model).__name__, **model.get_params()}
+    shown["l2"] = l2[0] if len(l2) == 1 else list(l2)
+    for name in ("verbose", "warm_start", "random_state"):
+        shown.pop(name, None)
+    return {
+        name: value if isinstance(value, int | float | str | list | None) else str(value)
+        for name, value in shown.items()
+    }
+
+
+def versions() -> dict[str, str]:
+    """What the numbers were computed with."""
+    return {
+        "xrisk": xrisk.__version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "scikit-learn": sklearn.__version__,
+        "numba": numba.__version__,
+    }

@@ -1,0 +1,10 @@
+"""Tables: files that are read, columns that are encoded, rows to train on and to validate on.
+
+Reading files needs pandas and stands in `xrisk.tables.read`; the rest does without.
+"""
+
+from xrisk.tables.encoding import TableEncoding, learn_encoding, learn_groups
+from xrisk.tables.model import TableModel
+from xrisk.tables.rows import Part, parts
+
+__all__ = ["Part", "TableEncoding", "TableModel", "learn_encoding", "learn_groups", "parts"]

@@ -1,0 +1,176 @@
+"""From a table that was read to training and validation rows that a model can use."""
+
+import re
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xrisk.grouping import encode_groups
+from xrisk.phrases import counted
+from xrisk.tables.columns import GroupColumn, NumberColumn, column
+from xrisk.tables.encoding import TableEncoding, guess_task, learn_encoding, learn_groups, require
+from xrisk.tables.read import Read
+from xrisk.tables.rows import Part, split
+
+LEAST_ROWS = 10
+MOST_CLASSES = 100
+NUMBER_WITH_COMMA = re.compile(r"[+-]?\d+(,\d+)*(\.\d+)?([eE][+-]?\d+)?")
+
+
+class TableOptions(NamedTuple):
+    """What the columns of a table are for."""
+
+    target: str
+    groups: tuple[str, ...] = ()  # without any the classes are the groups
+    task: str = "auto"  # or "classification", "regression"
+    categorical: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    bins: int = 4  # of a column of groups that holds many numbers
+    groups_as_features: bool = False
+
+
+class Prepared(NamedTuple):
+    """A table ready for `xrisk.study.compare`."""
+
+    encoding: TableEncoding
+    train: Part
+    validation: Part
+    notes: tuple[str, ...]
+
+
+class Labelled(NamedTuple):
+    """The rows of a table that have a target, with their targets and groups."""
+
+    frame: Any
+    task: str
+    y: np.ndarray  # (n,)
+    groups: np.ndarray  # (n,) names
+    columns: tuple[GroupColumn, ...]  # that make the groups
+    notes: tuple[str, ...]
+
+
+def prepare(read: Read, options: TableOptions, path: str, *, validation: float, seed: int) -> Prepared:
+    """Leave out rows without a target, split, learn the encoding from the training rows."""
+    rows = _labelled(read, options, path)
+    held_in, held_out = split(rows.groups, rows.y, validation=validation, seed=seed)
+    encoding = _encoding(rows, held_in, options)
+    train, held = (
+        Part(encoding.encode(rows.frame.iloc[part]), rows.y[part], rows.groups[part]) for part in (held_in, held_out)
+    )
+    return Prepared(encoding, train, held, (*rows.notes, *encoding_notes(encoding)))
+
+
+def prepare_all(read: Read, options: TableOptions, path: str) -> tuple[TableEncoding, Part, tuple[str, ...]]:
+    """The same with all rows for training: encoding, rows, notes."""
+    rows = _labelled(read, options, path)
+    encoding = _encoding(rows, np.arange(rows.y.size), options)
+    return encoding, Part(encoding.encode(rows.frame), rows.y, rows.groups), (*rows.notes, *encoding_notes(encoding))
+
+
+def _encoding(rows: Labelled, train: np.ndarray, options: TableOptions) -> TableEncoding:
+    return learn_encoding(
+        rows.frame.iloc[train],
+        target=options.target,
+        groups=rows.columns,
+        task=rows.task,
+        categorical=options.categorical,
+        drop=options.drop,
+        groups_as_features=options.groups_as_features,
+    )
+
+
+def _labelled(read: Read, options: TableOptions, path: str) -> Labelled:
+    target, notes = options.target, list(read.notes)
+    require(read.frame, [target, *options.groups, *options.categorical, *options.drop])
+    _refuse_decimal_commas(read.frame, {*options.categorical, *options.drop})
+    frame = _with_target(read.frame, target, path, notes)
+    task = guess_task(frame[target]) if options.task == "auto" else options.task
+    y = TableEncoding(target, task, (), (), ()).targets(frame)[0]
+    if task == "classification":
+        _check_classes(y, target, path)
+    elif not options.groups:
+        raise ValueError(f"groups must be given, as the target {target!r} is a number and gives no groups by itself")
+    if not options.groups:
+        notes.append("No groups were given: the classes are the groups.")
+    columns = learn_groups(frame, options.groups or (target,), target=target, bins=options.bins)
+    notes += [f"Numbers in {each.name!r} are cut into {len(each.edges) + 1} bins." for each in columns if each.edges]
+    grouping = encode_groups([each.labels(frame[each.name]) for each in columns], len(frame))
+    if grouping.missing:
+        rows = counted(grouping.missing, "row has", "rows have")
+        notes.append(f"{rows} no group in at least one column: there it is called 'missing'.")
+    groups = np.array(grouping.names, dtype=str)[grouping.labels]
+    return Labelled(frame, task, y, groups, columns, tuple(notes))
+
+
+def _with_target(frame: Any, target: str, path: str, notes: list[str]) -> Any:
+    missing = column(frame[target]).missing
+    if missing.all():
+        raise ValueError(f"{path}: the target {target!r} has no values")
+    if missing.any():
+        notes.append(without_target(int(missing.sum())))
+        frame = frame[~missing].reset_index(drop=True)
+    if len(frame) < LEAST_ROWS:
+        rows = counted(len(frame), "row", "rows")
+        raise ValueError(f"{path} has {rows} with a target, at least {LEAST_ROWS} are needed")
+    return frame
+
+
+def without_target(number: int) -> str:
+    """The note that rows are left out."""
+    return f"{counted(number, 'row', 'rows')} without a target {'is' if number == 1 else 'are'} left out."
+
+
+def _refuse_decimal_commas(frame: Any, taken_as_they_are: set[str]) -> None:
+    for name in frame:
+        seen = column(frame[name])
+        held = seen.values[~seen.missing]
+        if name in taken_as_they_are or seen.is_number or not held.size or not NUMBER_WITH_COMMA.fullmatch(held[0]):
+            continue
+        if all(NUMBER_WITH_COMMA.fullmatch(value) for value in held) and any("," in value for value in held):
+            odd = next(value for value in held if "," in value)
+            raise ValueError(
+                f"column {name!r} holds numbers with commas, such as {odd!r}: write decimals with a point and "
+                "thousands without a comma, or name the column as categorical"
+            )
+
+
+def _check_classes(y: np.ndarray, target: str, path: str) -> None:
+    classes = np.unique(y)
+    if classes.size == 1:
+        raise ValueError(f"{path}: the target {target!r} holds one class only, {str(classes[0])!r}")
+    if classes.size > MOST_CLASSES:
+        raise ValueError(
+            f"{path}: the target {target!r} holds {classes.size} classes, at most {MOST_CLASSES} are taken; "
+            "for a quantity say that the task is regression"
+        )
+
+
+def encoding_notes(encoding: TableEncoding) -> list[str]:
+    """What was done to the columns, in sentences."""
+    notes = []
+    if any(isinstance(each, NumberColumn) for each in encoding.columns):
+        notes.append("Numbers are standardised by their mean and std over the training rows.")
+    gaps = [each.name for each in encoding.columns if each.missing]
+    if gaps:
+        some = ", ".join(map(repr, gaps[:5])) + (f" and {len(gaps) - 5} more" if len(gaps) > 5 else "")
+        notes.append(f"Missing values in {some} are filled (numbers: the median) and marked by a column of their own.")
+    notes += [f"{name!r} is left out: {why}." for name, why in encoding.left_out]
+    return notes
+
+
+def column_rows(encoding: TableEncoding) -> list[tuple[str, str, str]]:
+    """Name, kind and detail of every column, as guessed."""
+    rows = [(encoding.target, f"target, {encoding.task}", "")]
+    rows += [
+        (each.name, "group", f"{len(each.edges) + 1} bins" if each.edges else "")
+        for each in encoding.groups
+        if each.name != encoding.target
+    ]
+    for each in encoding.columns:
+        missing = f", {each.missing:,} missing" if each.missing else ""
+        if isinstance(each, NumberColumn):
+            rows.append((each.name, "number", f"mean {each.mean:.4g}, std {each.scale:.4g}{missing}"))
+        else:
+            other = f", {each.other} rare ones together" if each.other else ""
+            rows.append((each.name, "category", f"{counted(len(each.values), 'value', 'values')}{other}{missing}"))
+    return rows + [(name, "left out", why) for name, why in encoding.left_out]
