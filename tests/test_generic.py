@@ -139,36 +139,6 @@ def test_importing_xrisk_imports_no_extra():
     assert done.stdout.strip() == "[]"
 
 
-ORDER = [
-    *(
-        "generic",
-        "sources",
-        "compile",
-        "grouping",
-        "functions",
-        "inner",
-        "problem",
-        "certificate",
-        "solvers",
-        "run",
-        "applications",
-    ),
-    *("metrics", "datasets", "persistence", "auto", "estimators", "report", "race", "cli"),
-]
-
-
-@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE)))
-def test_a_module_imports_only_what_stands_above_it(path):
-    own = path.relative_to(SOURCE).with_suffix("").parts[0]
-    allowed = set(ORDER) if own == "__init__" else set(ORDER[: ORDER.index(own) + 1])
-    imported = {
-        node.module.split(".")[1]
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("xrisk.")
-    }
-    assert imported <= allowed
-
-
 def test_a_researchers_own_outer_function_runs_in_a_compiled_solver():
     class Quartic(NamedTuple):
         a: float = 1.0
