@@ -23,7 +23,7 @@ problem
 certificate
 solvers.card  solvers.schedules
 solvers.base
-solvers.tracking  solvers.stacked  solvers.mirror
+solvers.shared
 solvers.coupled  solvers.groups
 solvers.algebra  solvers.smoothing  solvers.walls
 solvers.newton  solvers.links
