@@ -169,9 +169,5 @@ def test_every_method_has_a_row_and_a_description(name):
     assert CATALOGUE[name].card().paper in describe(CATALOGUE[name])
 
 
-def test_every_method_of_the_package_is_in_the_catalogue():
-    assert {type(solver) for solver in CATALOGUE.values()} == set(xrisk.solvers.METHODS)
-
-
 def test_the_page_of_methods_is_up_to_date():
     assert (DOCS / "methods.md").read_text(encoding="utf-8") == methods_page()

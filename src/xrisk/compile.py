@@ -1,5 +1,6 @@
 """The ``kernel`` decorator, its cache on disk, and the private copies that foreign specs get."""
 
+import contextlib
 import functools
 import glob
 import hashlib
@@ -11,12 +12,20 @@ import typing
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import llvmlite
 import numba
-from numba import njit
+import numpy as np
+from numba import njit, types
 from numba.core import serialize
+from numba.core.caching import FunctionCache
 from numba.core.registry import CPUDispatcher
+
+from xrisk.sources import digest_of, snapshot
+
+VERSIONS = (numba.__version__, llvmlite.__version__, np.__version__)
+snapshot()  # before any kernel is imported: an edit from here on is not what this process runs
 
 # a loop of products whose sum may be reordered, which is what lets it use vector registers; infinities and NaN
 # keep their meaning. Not for formulas: reordering would undo their care about cancellation.
@@ -24,67 +33,97 @@ dot_loop = njit(error_model="numpy", fastmath={"reassoc", "contract"})
 
 
 def kernel(function: Callable) -> Any:
-    """Compile ``function`` on first use and keep the machine code on disk.
+    """Compile ``function`` on first use; machine code of the package's own kernels is kept on disk.
 
-    Numba notices edits to the file of a kernel, not to the files of what it calls. Our cache is stamped with a
-    digest of all sources of the package as well: after an upgrade or an edit nothing stale is run.
+    Numba notices edits to the file of a kernel, not to the files of what it calls. Our files are stamped with a
+    digest of all that the kernel can call (`xrisk.sources`): after an upgrade or an edit nothing stale is run, and
+    what the edit cannot reach is not compiled anew.
     """
-    try:
-        compiled = njit(cache=True, error_model="numpy", nogil=True)(function)
-    except RuntimeError:  # no file to keep the code beside: typed at a prompt, or a disk that cannot be written
-        return njit(error_model="numpy", nogil=True)(function)
-    if isinstance(compiled, CPUDispatcher):  # with NUMBA_DISABLE_JIT it is the plain function
-        cache: Any = compiled._cache  # type: ignore[attr-defined]
-        cache._cache_file = MachineCode(cache)
+    compiled = njit(error_model="numpy", nogil=True)(function)
+    ours = function.__module__.startswith(__package__ + ".")
+    if ours and isinstance(compiled, CPUDispatcher):  # with NUMBA_DISABLE_JIT it is the plain function
+        with contextlib.suppress(RuntimeError):  # no folder that can be written
+            compiled._cache = MachineCode(function)  # type: ignore[attr-defined]
     return compiled
 
 
-class MachineCode:
-    """Files of machine code, one per kernel and signature, in the folder Numba chose.
+class MachineCode(FunctionCache):
+    """Numba's cache with files of our own, and without a cache rather than an error where they cannot be written."""
+
+    def __init__(self, function: Callable) -> None:
+        super().__init__(function)
+        self._cache_file = Files(Path(self._cache_path), self._impl.filename_base, function.__module__)
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        with contextlib.suppress(OSError):
+            super().save_overload(sig, data)
+
+
+class Files(NamedTuple):
+    """Files of machine code, one per kernel and signature.
 
     Stands in for Numba's own index, in which two processes that compile at once can exchange their entries:
-    the name of a file here says what is in it.
+    the name of a file here says what is in it. A file begins with a digest of the rest; what does not agree with it
+    is damaged, and never unpickled.
     """
 
-    def __init__(self, cache: Any) -> None:
-        stamp = repr((source_digest(), cache._impl.locator.get_source_stamp(), numba.__version__))
-        self._folder = Path(cache._cache_path)
-        self._base = cache._impl.filename_base
-        self._stamp = hashlib.sha256(stamp.encode()).hexdigest()[:16]
+    folder: Path
+    base: str
+    module: str
 
     def save(self, key: Any, data: Any) -> None:
         path = self._path(key)
+        if path is None:
+            return
+        payload = serialize.dumps(data)
         scratch = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
-        scratch.write_bytes(serialize.dumps(data))
-        os.replace(scratch, path)
-        for stale in self._folder.glob(f"{glob.escape(self._base)}.*.nbc"):
-            if not stale.name.startswith(f"{self._base}.{self._stamp}."):
-                stale.unlink(missing_ok=True)
+        try:
+            scratch.write_bytes(hashlib.sha256(payload).digest() + payload)
+            os.replace(scratch, path)
+        finally:
+            scratch.unlink(missing_ok=True)
+        for other in self.folder.glob(f"{glob.escape(self._prefix(key))}.*"):
+            if other.name != path.name and other.suffix == ".nbc":
+                other.unlink(missing_ok=True)
 
     def load(self, key: Any) -> Any:
+        path = self._path(key)
         try:
-            return pickle.loads(self._path(key).read_bytes())
+            content = b"" if path is None else path.read_bytes()
         except OSError:
             return None
+        digest, payload = content[:32], content[32:]
+        return pickle.loads(payload) if payload and hashlib.sha256(payload).digest() == digest else None
 
     def flush(self) -> None:
-        for path in self._folder.glob(f"{glob.escape(self._base)}.*.nbc"):
+        for path in self.folder.glob(f"{glob.escape(self.base)}.*.nbc"):
             path.unlink(missing_ok=True)
 
-    def _path(self, key: Any) -> Path:
-        digest = hashlib.sha256(repr(key).encode()).hexdigest()[:24]
-        return self._folder / f"{self._base}.{self._stamp}.{digest}.nbc"
+    def _prefix(self, key: Any) -> str:
+        """What the successors of a file share with it: kernel, signature and machine."""
+        signature, machine, _ = key
+        return f"{self.base}.{_short(repr((signature, machine)))}"
+
+    def _path(self, key: Any) -> Path | None:
+        kinds = list(_kinds(*key[0]))
+        if any(isinstance(kind, types.Callable) for kind in kinds):  # a function is a stranger to the digest
+            return None
+        sources = digest_of(self.module, {kind.instance_class for kind in kinds if hasattr(kind, "instance_class")})
+        if sources is None:
+            return None
+        return self.folder / f"{self._prefix(key)}.{_short(repr((sources, key[2], VERSIONS)))}.nbc"
 
 
-@functools.cache
-def source_digest() -> str:
-    """Digest of every source file of the package."""
-    root = Path(__file__).parent
-    digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        digest.update(str(path.relative_to(root)).encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def _kinds(*found: Any) -> Iterator[Any]:
+    """Every type inside Numba's types, themselves included."""
+    for kind in found:
+        yield kind
+        inside = (getattr(kind, name) for name in ("dtype", "type") if hasattr(kind, name))  # of a list, an optional
+        yield from _kinds(*getattr(kind, "types", ()), *inside)
 
 
 def specialise(compiled: Any, *specs: Any) -> Any:

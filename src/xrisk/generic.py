@@ -1,11 +1,23 @@
 """Functions that pick their implementation by the type of their first argument, in Python and in kernels alike."""
 
 import functools
+import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from numba import types
 from numba.extending import overload
+
+
+class Registration(NamedTuple):
+    """That an implementation exists; where it stands decides whether machine code on disk is still right."""
+
+    verb: str  # module of the generic function
+    cls: type | None  # None: for every class that has none of its own
+    homes: frozenset[str]  # modules of the implementation and of whoever registered it
+
+
+REGISTRATIONS: list[Registration] = []
 
 
 def generic(stub: Callable) -> Any:
@@ -32,6 +44,7 @@ def generic(stub: Callable) -> Any:
     """
     table: dict[type, Callable] = {}
     default: list[Callable] = []
+    by_default: set[type] = set()  # classes for which kernels were compiled with the default
 
     def implementation(cls: type | None) -> Callable | None:
         return table.get(cls, default[0] if default else None)  # type: ignore[arg-type]
@@ -47,13 +60,21 @@ def generic(stub: Callable) -> Any:
     @overload(function, strict=False, jit_options={"forceinline": True})
     def compiled(spec, *args):
         # a plain number is a spec too: a constant step size
-        return implementation(getattr(spec, "instance_class", float if spec is types.float64 else None))
+        cls = getattr(spec, "instance_class", float if spec is types.float64 else None)
+        if default and cls not in table:
+            by_default.add(cls)
+        return implementation(cls)
 
     def of(cls: type) -> Callable[[Callable], Callable]:
         def implement(found: Callable) -> Callable:
             if cls in table:  # a kernel compiled meanwhile would keep the first one
                 raise TypeError(f"{stub.__name__} is already implemented for {cls.__name__}")
+            if cls in by_default:
+                raise TypeError(
+                    f"{stub.__name__} must be implemented for {cls.__name__} before a kernel is compiled for it"
+                )
             table[cls] = found
+            REGISTRATIONS.append(Registration(stub.__module__, cls, _homes(found)))
             return found
 
         return implement
@@ -62,6 +83,7 @@ def generic(stub: Callable) -> Any:
         if default:
             raise TypeError(f"{stub.__name__} already has a default implementation")
         default.append(found)
+        REGISTRATIONS.append(Registration(stub.__module__, None, _homes(found)))
         return found
 
     def implemented(spec: Any) -> bool:
@@ -70,3 +92,12 @@ def generic(stub: Callable) -> Any:
     function.of, function.otherwise = of, otherwise  # type: ignore[attr-defined]
     function.implemented, function.table = implemented, table  # type: ignore[attr-defined]
     return function
+
+
+def _homes(found: Callable) -> frozenset[str]:
+    """The module of an implementation, that which registers it, and those of the functions it does so through."""
+    homes, frame = {found.__module__}, sys._getframe(2)
+    while frame is not None:
+        homes.add(frame.f_globals.get("__name__", ""))
+        frame = None if frame.f_code.co_name == "<module>" else frame.f_back  # type: ignore[assignment]
+    return frozenset(homes)

@@ -10,7 +10,7 @@ from tests.solvers.cases import cvar, tasks
 from tests.solvers.running import begin, iterates
 from xrisk.functions import LogSumExp
 from xrisk.solvers import SONX, SOX, OldValue, TheoryCorrection
-from xrisk.solvers.tracking import correction_weight
+from xrisk.solvers.shared.tracking import correction_weight
 
 SETTING = {"step": 0.05, "track": 0.3, "blocks": 3}
 

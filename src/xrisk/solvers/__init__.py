@@ -1,115 +1,56 @@
-"""Solvers: one file per method, and `exact`, the ground truth."""
+"""Solvers: one file per method, `exact`, the ground truth, and `catalogue`, which lists the methods.
+
+What is imported here is what users see.
+"""
 
 from typing import Any
 
-from xrisk.solvers import theory
-from xrisk.solvers.card import MethodCard, Need
-from xrisk.solvers.coupled.alexr import ALEXR
-from xrisk.solvers.coupled.alexr_dl import ALEXRDL
-from xrisk.solvers.coupled.ascpg import ASCPG
-from xrisk.solvers.coupled.bsgd import BSGD
-from xrisk.solvers.coupled.msvr import MSVR, AveragedGradient, CorrectedGradient, PlainStep, UnitStep
-from xrisk.solvers.coupled.msvr_snapshot import SnapshotMSVR
-from xrisk.solvers.coupled.nasa import NASA
-from xrisk.solvers.coupled.nssd import NSSD
-from xrisk.solvers.coupled.restarted import Restarted
-from xrisk.solvers.coupled.sapd import SAPD
-from xrisk.solvers.coupled.scgd import SCGD
-from xrisk.solvers.coupled.sgd import SGD, UpweightedSGD
-from xrisk.solvers.coupled.sonex import SONEX
-from xrisk.solvers.coupled.sonx import SONX
-from xrisk.solvers.coupled.sox import SOX, FreshBatch, OldValue, SameBatch
-from xrisk.solvers.coupled.ssd import SSD
-from xrisk.solvers.groups.nol import NOL
-from xrisk.solvers.groups.ooa import OOA
-from xrisk.solvers.groups.smd import SMD, DrawnGroup, EveryGroup
-from xrisk.solvers.lbfgs import SmoothedLBFGS
-from xrisk.solvers.mirror import Conjugate, Entropy, Quadratic
-from xrisk.solvers.newton.solver import Newton
-from xrisk.solvers.schedules import (
-    Decreasing,
-    GeometricAverage,
-    LastIterate,
-    PolynomialAverage,
-    StageAverage,
-    Stagewise,
-    UniformAverage,
-)
-from xrisk.solvers.tracking import TheoryCorrection
-
-METHODS = (  # what the contract of the tests runs over
-    ALEXR,
-    ALEXRDL,
-    ASCPG,
-    BSGD,
-    MSVR,
-    NASA,
-    NOL,
-    NSSD,
-    OOA,
-    SAPD,
-    SCGD,
-    SGD,
-    SMD,
-    SONEX,
-    SONX,
-    SOX,
-    SSD,
-    Restarted,
-    SnapshotMSVR,
-    UpweightedSGD,
-)
-
-__all__ = [
-    "ALEXR",
-    "ALEXRDL",
-    "ASCPG",
-    "BSGD",
-    "METHODS",
-    "MSVR",
-    "NASA",
-    "NOL",
-    "NSSD",
-    "OOA",
-    "SAPD",
-    "SCGD",
-    "SGD",
-    "SMD",
-    "SONEX",
-    "SONX",
-    "SOX",
-    "SSD",
-    "Auto",
-    "AveragedGradient",
-    "Conjugate",
-    "CorrectedGradient",
-    "Decreasing",
-    "DrawnGroup",
-    "Entropy",
-    "EveryGroup",
-    "FreshBatch",
-    "GeometricAverage",
-    "LastIterate",
-    "MethodCard",
-    "Need",
-    "Newton",
-    "OldValue",
-    "PlainStep",
-    "PolynomialAverage",
-    "Quadratic",
-    "Restarted",
-    "SameBatch",
-    "SmoothedLBFGS",
-    "SnapshotMSVR",
-    "StageAverage",
-    "Stagewise",
-    "TheoryCorrection",
-    "UniformAverage",
-    "UnitStep",
-    "UpweightedSGD",
-    "exact",
-    "theory",
-]
+from xrisk.solvers import theory as theory
+from xrisk.solvers.card import MethodCard as MethodCard
+from xrisk.solvers.card import Need as Need
+from xrisk.solvers.catalogue import METHODS as METHODS
+from xrisk.solvers.coupled.alexr import ALEXR as ALEXR
+from xrisk.solvers.coupled.alexr_dl import ALEXRDL as ALEXRDL
+from xrisk.solvers.coupled.ascpg import ASCPG as ASCPG
+from xrisk.solvers.coupled.bsgd import BSGD as BSGD
+from xrisk.solvers.coupled.msvr import MSVR as MSVR
+from xrisk.solvers.coupled.msvr import AveragedGradient as AveragedGradient
+from xrisk.solvers.coupled.msvr import CorrectedGradient as CorrectedGradient
+from xrisk.solvers.coupled.msvr import PlainStep as PlainStep
+from xrisk.solvers.coupled.msvr import UnitStep as UnitStep
+from xrisk.solvers.coupled.msvr_snapshot import SnapshotMSVR as SnapshotMSVR
+from xrisk.solvers.coupled.nasa import NASA as NASA
+from xrisk.solvers.coupled.nssd import NSSD as NSSD
+from xrisk.solvers.coupled.restarted import Restarted as Restarted
+from xrisk.solvers.coupled.sapd import SAPD as SAPD
+from xrisk.solvers.coupled.scgd import SCGD as SCGD
+from xrisk.solvers.coupled.sgd import SGD as SGD
+from xrisk.solvers.coupled.sgd import UpweightedSGD as UpweightedSGD
+from xrisk.solvers.coupled.sonex import SONEX as SONEX
+from xrisk.solvers.coupled.sonx import SONX as SONX
+from xrisk.solvers.coupled.sox import SOX as SOX
+from xrisk.solvers.coupled.sox import FreshBatch as FreshBatch
+from xrisk.solvers.coupled.sox import OldValue as OldValue
+from xrisk.solvers.coupled.sox import SameBatch as SameBatch
+from xrisk.solvers.coupled.ssd import SSD as SSD
+from xrisk.solvers.groups.nol import NOL as NOL
+from xrisk.solvers.groups.ooa import OOA as OOA
+from xrisk.solvers.groups.smd import SMD as SMD
+from xrisk.solvers.groups.smd import DrawnGroup as DrawnGroup
+from xrisk.solvers.groups.smd import EveryGroup as EveryGroup
+from xrisk.solvers.lbfgs import SmoothedLBFGS as SmoothedLBFGS
+from xrisk.solvers.newton.solver import Newton as Newton
+from xrisk.solvers.schedules import Decreasing as Decreasing
+from xrisk.solvers.schedules import GeometricAverage as GeometricAverage
+from xrisk.solvers.schedules import LastIterate as LastIterate
+from xrisk.solvers.schedules import PolynomialAverage as PolynomialAverage
+from xrisk.solvers.schedules import StageAverage as StageAverage
+from xrisk.solvers.schedules import Stagewise as Stagewise
+from xrisk.solvers.schedules import UniformAverage as UniformAverage
+from xrisk.solvers.shared.mirror import Conjugate as Conjugate
+from xrisk.solvers.shared.mirror import Entropy as Entropy
+from xrisk.solvers.shared.mirror import Quadratic as Quadratic
+from xrisk.solvers.shared.tracking import TheoryCorrection as TheoryCorrection
 
 
 def __getattr__(name: str) -> Any:

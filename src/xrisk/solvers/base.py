@@ -149,7 +149,7 @@ def _(solver, problem, state, t):
     return solver.oracles(problem, t)
 
 
-def settled(problem: Problem, solver: Any) -> tuple[Problem, Any]:
+def prepare_coupled(problem: Problem, solver: Any) -> tuple[Problem, Any]:
     """The problem in its coupled form, and the solver with its open choices settled and its usual fields checked.
 
     The usual fields are ``step`` and ``dual_step`` (positive numbers or schedules), ``track`` and ``momentum``
@@ -161,8 +161,8 @@ def settled(problem: Problem, solver: Any) -> tuple[Problem, Any]:
     return problem, _checked(solver, inner_count(problem.inner))
 
 
-def settled_as_stated(problem: Problem, solver: Any) -> tuple[Problem, Any]:
-    """As `settled`, for a solver that works on the problem as it is stated: the variable of a risk is w alone."""
+def prepare_as_stated(problem: Problem, solver: Any) -> tuple[Problem, Any]:
+    """As `prepare_coupled`, for a solver of the problem as it is stated: the variable of a risk is w alone."""
     require(problem, solver.card())
     return canonical(problem), _checked(solver, inner_count(problem.inner))
 

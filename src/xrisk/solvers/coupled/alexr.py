@@ -19,9 +19,8 @@ from xrisk.inner.oracle import (
     uniform_index,
 )
 from xrisk.problem import Problem, coupled_start
-from xrisk.solvers.base import settled
+from xrisk.solvers.base import prepare_coupled
 from xrisk.solvers.card import MethodCard
-from xrisk.solvers.mirror import Quadratic, mirror_check, mirror_dual, mirror_start, mirror_step
 from xrisk.solvers.schedules import (
     Decreasing,
     PolynomialAverage,
@@ -30,6 +29,7 @@ from xrisk.solvers.schedules import (
     average_weight,
     rate,
 )
+from xrisk.solvers.shared.mirror import Quadratic, mirror_check, mirror_dual, mirror_start, mirror_step
 
 
 class ALEXRState(NamedTuple):
@@ -110,7 +110,7 @@ class ALEXR(NamedTuple):
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "ALEXR"]:
-        problem, solver = settled(problem, self)
+        problem, solver = prepare_coupled(problem, self)
         if not mirror_step.implemented(self.mirror):
             raise TypeError(f"mirror must be a spec that implements mirror_step, got {self.mirror!r}")
         mirror_check(self.mirror, problem.outer)

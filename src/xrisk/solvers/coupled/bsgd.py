@@ -17,10 +17,10 @@ from xrisk.inner.oracle import (
     shares_batch,
 )
 from xrisk.problem import Problem, coupled_start
-from xrisk.solvers.base import settled
+from xrisk.solvers.base import prepare_coupled
 from xrisk.solvers.card import SMOOTH_OUTER, MethodCard
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
-from xrisk.solvers.tracking import first_duals, mix, next_block, visit_weight
+from xrisk.solvers.shared.tracking import average_into, first_duals, next_block, visit_weight
 
 
 class BSGDState(NamedTuple):
@@ -88,7 +88,7 @@ class BSGD(NamedTuple):
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "BSGD"]:
-        return settled(problem, self)
+        return prepare_coupled(problem, self)
 
     def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
         return coupled_start(problem, w)
@@ -128,9 +128,9 @@ def bsgd_steps(problem, state, solver, n_steps, rng):
             batch_value(g, i, w, batch, value)
             block_slope(f, value, y)
             batch_vjp(g, i, w, batch, y, 1.0 / solver.blocks, grad)
-            mix(y_mean[i], y, visit_weight(weight, order.size, solver.blocks))
+            average_into(y_mean[i], y, visit_weight(weight, order.size, solver.blocks))
         for j in range(w.size):
             w[j] -= step * grad[j]
         prox(r, w, step)
-        mix(w_mean, w, weight)
+        average_into(w_mean, w, weight)
     return BSGDState(w, w_mean, y_mean, order, t0 + n_steps)

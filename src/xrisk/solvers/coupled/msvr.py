@@ -19,20 +19,20 @@ from xrisk.inner.oracle import (
     shares_batch,
 )
 from xrisk.problem import Problem, coupled_start
-from xrisk.solvers.base import settled
+from xrisk.solvers.base import prepare_coupled
 from xrisk.solvers.card import SMOOTH_INNER, SMOOTH_OUTER, MethodCard
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
-from xrisk.solvers.tracking import (
+from xrisk.solvers.shared.tracking import (
     TheoryCorrection,
     assign,
+    average_into,
     check_correction,
     correction_weight,
     corrects,
     first_duals,
-    follow,
-    meet,
-    mix,
+    first_value,
     next_block,
+    update_tracker,
     visit_weight,
 )
 
@@ -76,7 +76,7 @@ compares.of(CorrectedGradient)(lambda gradient: True)
 
 @update_gradient.of(AveragedGradient)
 def _(gradient, v, z, z_prev, momentum):
-    mix(v, z, momentum)
+    average_into(v, z, momentum)
 
 
 @update_gradient.of(CorrectedGradient)
@@ -195,7 +195,7 @@ class MSVR(NamedTuple):
             raise TypeError(f"gradient must be CorrectedGradient() or AveragedGradient(), got {self.gradient!r}")
         if not step_along.implemented(self.scaling):
             raise TypeError(f"scaling must be PlainStep() or UnitStep(), got {self.scaling!r}")
-        problem, solver = settled(problem, self)
+        problem, solver = prepare_coupled(problem, self)
         check_correction(solver.correction, solver.track)
         return problem, solver
 
@@ -243,7 +243,7 @@ def msvr_steps(problem, state, solver, n_steps, rng):
             else:
                 batch_value(g, i, w, batch, value)
             if touched[i] < 0:
-                meet(u[i], value, value_prev)
+                first_value(u[i], value, value_prev)
             if touched[i] < t - 1:  # block i stood still: one iteration before, uᵢ was what it is
                 assign(u_prev[i], u[i])
             if compares(solver.gradient):
@@ -251,15 +251,15 @@ def msvr_steps(problem, state, solver, n_steps, rng):
                 batch_vjp(g, i, w_prev, batch, y, 1.0 / solver.blocks, z_prev)
             block_slope(f, u[i], y)
             batch_vjp(g, i, w, batch, y, 1.0 / solver.blocks, z)
-            mix(y_mean[i], y, visit_weight(weight, n, solver.blocks))
+            average_into(y_mean[i], y, visit_weight(weight, n, solver.blocks))
             assign(u_prev[i], u[i])
             touched[i] = t
-            follow(u[i], value, value_prev, track, correction)
+            update_tracker(u[i], value, value_prev, track, correction)
         update_gradient(solver.gradient, v, z, z_prev, rate(solver.momentum, t) if t > 0 else 1.0)
         step = step_along(solver.scaling, rate(solver.step, t), v)
         assign(w_prev, w)
         for j in range(w.size):
             w[j] -= step * v[j]
         prox(r, w, step)
-        mix(w_mean, w, weight)
+        average_into(w_mean, w, weight)
     return MSVRState(w, w_prev, u, u_prev, touched, v, w_mean, y_mean, order, t0 + n_steps)

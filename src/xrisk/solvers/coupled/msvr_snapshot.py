@@ -21,19 +21,19 @@ from xrisk.inner.oracle import (
     shares_batch,
 )
 from xrisk.problem import Problem, block_slopes, coupled_start
-from xrisk.solvers.base import settled, whole
+from xrisk.solvers.base import prepare_coupled, whole
 from xrisk.solvers.card import FULL_PASSES, SMOOTH_INNER, MethodCard
 from xrisk.solvers.coupled.msvr import SMOOTH
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
-from xrisk.solvers.tracking import (
+from xrisk.solvers.shared.tracking import (
     TheoryCorrection,
     assign,
+    average_into,
     check_correction,
     correction_weight,
     first_duals,
-    follow,
-    mix,
     next_block,
+    update_tracker,
     visit_weight,
 )
 
@@ -129,7 +129,7 @@ class SnapshotMSVR(NamedTuple):
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "SnapshotMSVR"]:
-        problem, solver = settled(problem, self)
+        problem, solver = prepare_coupled(problem, self)
         check_correction(solver.correction, solver.track)
         sampled = solver.blocks * solver.batch * inner_dim(problem.inner)
         as_long = -(-inner_samples(problem.inner) // sampled)
@@ -209,19 +209,19 @@ def snapshotmsvr_steps(problem, state, solver, n_steps, rng):
             batch_vjp(g, i, w_hat, batch, y_hat[i], part, z_hat)
             block_slope(f, u[i], y)
             batch_vjp(g, i, w, batch, y, part, z)
-            mix(y_mean[i], y, visit_weight(weight, n, solver.blocks))
+            average_into(y_mean[i], y, visit_weight(weight, n, solver.blocks))
             assign(u_prev[i], u[i])
             touched[i] = t
             for j in range(m):  # on both values, so that their difference stays
                 value[j] += means[i, j] - value_hat[j]
                 value_prev[j] += means[i, j] - value_hat[j]
-            follow(u[i], value, value_prev, track, correction)
+            update_tracker(u[i], value, value_prev, track, correction)
         assign(w_prev, w)
         for j in range(d):
             v[j] = (1.0 - momentum) * (v[j] + z[j] - z_prev[j]) + momentum * (z[j] - z_hat[j] + full[j])
             w[j] -= step * v[j]
         prox(r, w, step)
-        mix(w_mean, w, weight)
+        average_into(w_mean, w, weight)
     return SnapshotMSVRState(
         w, w_prev, u, u_prev, touched, v, w_hat, means, y_hat, full, w_mean, y_mean, order, t0 + n_steps
     )

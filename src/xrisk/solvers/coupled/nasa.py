@@ -18,11 +18,11 @@ from xrisk.inner.oracle import (
     shares_batch,
 )
 from xrisk.problem import Problem, coupled_start
-from xrisk.solvers.base import settled
+from xrisk.solvers.base import prepare_coupled
 from xrisk.solvers.card import SMOOTH_INNER, SMOOTH_OUTER, MethodCard
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
-from xrisk.solvers.stacked import stacked_oracles
-from xrisk.solvers.tracking import first_duals, mix, next_block
+from xrisk.solvers.shared.stacked import stacked_oracles
+from xrisk.solvers.shared.tracking import average_into, first_duals, next_block
 
 
 class NASAState(NamedTuple):
@@ -106,7 +106,7 @@ class NASA(NamedTuple):
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "NASA"]:
-        problem, solver = settled(problem, self)
+        problem, solver = prepare_coupled(problem, self)
         for name in ("curvature", "gradient_gain", "value_gain"):
             positive(name, getattr(solver, name))
         largest = 1.0 / max(1.0, solver.gradient_gain, solver.value_gain)
@@ -150,16 +150,16 @@ def nasa_steps(problem, state, solver, n_steps, rng):
                 batch = draw(g, i, rng, batch)
             batch_value(g, i, w, batch, value)
             if t == 0:
-                mix(u[i], value, 1.0)
+                average_into(u[i], value, 1.0)
             block_slope(f, u[i], y)
-            mix(y_mean[i], y, weight)
+            average_into(y_mean[i], y, weight)
             if a < solver.blocks:
                 batch_vjp(g, i, w, batch, y, 1.0 / solver.blocks, grad)
-            mix(u[i], value, solver.value_gain * before)
-        mix(v, grad, solver.gradient_gain * before if t > 0 else 1.0)
+            average_into(u[i], value, solver.value_gain * before)
+        average_into(v, grad, solver.gradient_gain * before if t > 0 else 1.0)
         for j in range(w.size):
             goal[j] = w[j] - v[j] / solver.curvature
         prox(r, goal, 1.0 / solver.curvature)
-        mix(w, goal, rate(solver.step, t))
-        mix(w_mean, w, weight)
+        average_into(w, goal, rate(solver.step, t))
+        average_into(w_mean, w, weight)
     return NASAState(w, u, v, w_mean, y_mean, order, t0 + n_steps)

@@ -16,11 +16,11 @@ from xrisk.inner.oracle import (
     shares_batch,
 )
 from xrisk.problem import Problem, coupled_start
-from xrisk.solvers.base import settled
+from xrisk.solvers.base import prepare_coupled
 from xrisk.solvers.card import MethodCard
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
-from xrisk.solvers.stacked import add_jvp, linear_oracles
-from xrisk.solvers.tracking import first_duals, mix, next_block
+from xrisk.solvers.shared.stacked import add_jvp, linear_oracles
+from xrisk.solvers.shared.tracking import average_into, first_duals, next_block
 
 
 class NSSDState(NamedTuple):
@@ -98,7 +98,7 @@ class NSSD(NamedTuple):
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "NSSD"]:
-        return settled(problem, self)
+        return prepare_coupled(problem, self)
 
     def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
         return coupled_start(problem, w)
@@ -141,12 +141,12 @@ def nssd_steps(problem, state, solver, n_steps, rng):
             batch_value(g, i, w, batch, value)
             add_jvp(g, i, w, batch, ahead, room, value)
             block_dual_step(f, value, y[i], tau, y[i])
-            mix(y_mean[i], y[i], weight)
+            average_into(y_mean[i], y[i], weight)
             if a < solver.blocks:
                 batch_vjp(g, i, w, batch_grad, y[i], 1.0 / solver.blocks, grad)
         for j in range(w.size):
             w_prev[j] = w[j]
             w[j] -= step * grad[j]
         prox(r, w, step)
-        mix(w_mean, w, weight)
+        average_into(w_mean, w, weight)
     return NSSDState(w, w_prev, y, w_mean, y_mean, order, t0 + n_steps)

@@ -16,11 +16,11 @@ from xrisk.inner.oracle import (
     shares_batch,
 )
 from xrisk.problem import Problem, coupled_start
-from xrisk.solvers.base import settled
+from xrisk.solvers.base import prepare_coupled
 from xrisk.solvers.card import SMOOTH_INNER, MethodCard
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
-from xrisk.solvers.stacked import stacked_oracles
-from xrisk.solvers.tracking import first_duals, mix, next_block
+from xrisk.solvers.shared.stacked import stacked_oracles
+from xrisk.solvers.shared.tracking import average_into, first_duals, next_block
 
 
 class SAPDState(NamedTuple):
@@ -99,7 +99,7 @@ class SAPD(NamedTuple):
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "SAPD"]:
-        return settled(problem, self)
+        return prepare_coupled(problem, self)
 
     def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
         return coupled_start(problem, w)
@@ -143,11 +143,11 @@ def sapd_steps(problem, state, solver, n_steps, rng):
                 ahead[j] = value[j] + theta * (value[j] - p[i, j])
                 p[i, j] = value[j]
             block_dual_step(f, ahead, y[i], tau, y[i])
-            mix(y_mean[i], y[i], weight)
+            average_into(y_mean[i], y[i], weight)
             if a < solver.blocks:
                 batch_vjp(g, i, w, batch_grad, y[i], 1.0 / solver.blocks, grad)
         for j in range(w.size):
             w[j] -= step * grad[j]
         prox(r, w, step)
-        mix(w_mean, w, weight)
+        average_into(w_mean, w, weight)
     return SAPDState(w, y, p, w_mean, y_mean, order, t0 + n_steps)

@@ -17,11 +17,11 @@ from xrisk.inner.oracle import (
     shares_batch,
 )
 from xrisk.problem import Problem, coupled_start
-from xrisk.solvers.base import settled
+from xrisk.solvers.base import prepare_coupled
 from xrisk.solvers.card import SMOOTH_OUTER, MethodCard
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
-from xrisk.solvers.stacked import stacked_oracles
-from xrisk.solvers.tracking import first_duals, mix, next_block
+from xrisk.solvers.shared.stacked import stacked_oracles
+from xrisk.solvers.shared.tracking import average_into, first_duals, next_block
 
 
 class SCGDState(NamedTuple):
@@ -95,7 +95,7 @@ class SCGD(NamedTuple):
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "SCGD"]:
-        return settled(problem, self)
+        return prepare_coupled(problem, self)
 
     def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
         return coupled_start(problem, w)
@@ -134,13 +134,13 @@ def scgd_steps(problem, state, solver, n_steps, rng):
                 batch = draw(g, i, rng, batch)
                 batch_grad = draw(g, i, rng, batch_grad) if a < solver.blocks else batch_grad
             batch_value(g, i, w, batch, value)
-            mix(u[i], value, track)
+            average_into(u[i], value, track)
             block_slope(f, u[i], y)
-            mix(y_mean[i], y, weight)
+            average_into(y_mean[i], y, weight)
             if a < solver.blocks:
                 batch_vjp(g, i, w, batch_grad, y, 1.0 / solver.blocks, grad)
         for j in range(w.size):
             w[j] -= step * grad[j]
         prox(r, w, step)
-        mix(w_mean, w, weight)
+        average_into(w_mean, w, weight)
     return SCGDState(w, u, w_mean, y_mean, order, t0 + n_steps)

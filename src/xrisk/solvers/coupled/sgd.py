@@ -19,7 +19,7 @@ from xrisk.inner.oracle import (
     uniform_index,
 )
 from xrisk.problem import Problem
-from xrisk.solvers.base import settled_as_stated
+from xrisk.solvers.base import prepare_as_stated
 from xrisk.solvers.card import POOLED, MethodCard
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
 
@@ -86,7 +86,7 @@ class SGD(NamedTuple):
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "SGD"]:
-        problem, solver = settled_as_stated(problem, self)
+        problem, solver = prepare_as_stated(problem, self)
         return problem._replace(outer=Identity()), solver
 
     def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
@@ -168,7 +168,7 @@ class UpweightedSGD(NamedTuple):
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "UpweightedSGD"]:
-        problem, solver = settled_as_stated(problem, self)
+        problem, solver = prepare_as_stated(problem, self)
         return problem._replace(outer=Identity()), solver
 
     def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:

@@ -18,19 +18,19 @@ from xrisk.inner.oracle import (
     shares_batch,
 )
 from xrisk.problem import Problem, coupled_start
-from xrisk.solvers.base import settled
+from xrisk.solvers.base import prepare_coupled
 from xrisk.solvers.card import MONOTONE_OUTER, SMOOTH_INNER, MethodCard
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
-from xrisk.solvers.tracking import (
+from xrisk.solvers.shared.tracking import (
     TheoryCorrection,
+    average_into,
     check_correction,
     correction_weight,
     corrects,
     first_duals,
-    follow,
-    meet,
-    mix,
+    first_value,
     next_block,
+    update_tracker,
     visit_weight,
 )
 
@@ -122,7 +122,7 @@ class SONEX(NamedTuple):
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "SONEX"]:
-        problem, solver = settled(problem, self)
+        problem, solver = prepare_coupled(problem, self)
         check_correction(solver.correction, solver.track)
         if not (isinstance(solver.nu, float) and 0.0 < solver.nu < np.inf):
             raise ValueError(f"nu must be positive, got {self.nu!r}")
@@ -173,15 +173,15 @@ def sonex_steps(problem, state, solver, n_steps, rng):
                 batch_value(g, i, w, batch, value)
             if not seen[i]:
                 seen[i] = True
-                meet(u[i], value, value_prev)
-            follow(u[i], value, value_prev, track, correction)
+                first_value(u[i], value, value_prev)
+            update_tracker(u[i], value, value_prev, track, correction)
             block_dual_step(f, u[i], zero, solver.nu, y)
             batch_vjp(g, i, w, batch_grad, y, 1.0 / solver.blocks, grad)
-            mix(y_mean[i], y, visit_weight(weight, n, solver.blocks))
-        mix(v, grad, momentum if t > 0 else 1.0)
+            average_into(y_mean[i], y, visit_weight(weight, n, solver.blocks))
+        average_into(v, grad, momentum if t > 0 else 1.0)
         for j in range(w.size):
             w_prev[j] = w[j]
             w[j] -= step * v[j]
         prox(r, w, step)
-        mix(w_mean, w, weight)
+        average_into(w_mean, w, weight)
     return SONEXState(w, w_prev, u, seen, v, w_mean, y_mean, order, t0 + n_steps)

@@ -18,19 +18,19 @@ from xrisk.inner.oracle import (
     shares_batch,
 )
 from xrisk.problem import Problem, coupled_start
-from xrisk.solvers.base import settled
+from xrisk.solvers.base import prepare_coupled
 from xrisk.solvers.card import MONOTONE_OUTER, MethodCard
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
-from xrisk.solvers.tracking import (
+from xrisk.solvers.shared.tracking import (
     TheoryCorrection,
+    average_into,
     check_correction,
     correction_weight,
     corrects,
     first_duals,
-    follow,
-    meet,
-    mix,
+    first_value,
     next_block,
+    update_tracker,
     visit_weight,
 )
 
@@ -114,7 +114,7 @@ class SONX(NamedTuple):
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "SONX"]:
-        problem, solver = settled(problem, self)
+        problem, solver = prepare_coupled(problem, self)
         check_correction(solver.correction, solver.track)
         return problem, solver
 
@@ -162,14 +162,14 @@ def sonx_steps(problem, state, solver, n_steps, rng):
                 batch_value(g, i, w, batch, value)
             if not seen[i]:
                 seen[i] = True
-                meet(u[i], value, value_prev)
+                first_value(u[i], value, value_prev)
             block_slope(f, u[i], y)
-            follow(u[i], value, value_prev, track, correction)
+            update_tracker(u[i], value, value_prev, track, correction)
             batch_vjp(g, i, w, batch, y, 1.0 / solver.blocks, grad)
-            mix(y_mean[i], y, visit_weight(weight, n, solver.blocks))
+            average_into(y_mean[i], y, visit_weight(weight, n, solver.blocks))
         for j in range(w.size):
             w_prev[j] = w[j]
             w[j] -= step * grad[j]
         prox(r, w, step)
-        mix(w_mean, w, weight)
+        average_into(w_mean, w, weight)
     return SONXState(w, w_prev, u, seen, w_mean, y_mean, order, t0 + n_steps)

@@ -18,10 +18,10 @@ from xrisk.inner.oracle import (
     shares_batch,
 )
 from xrisk.problem import Problem, block_slopes, coupled_start
-from xrisk.solvers.base import settled
+from xrisk.solvers.base import prepare_coupled
 from xrisk.solvers.card import SMOOTH_OUTER, MethodCard
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
-from xrisk.solvers.tracking import assign, mix, next_block
+from xrisk.solvers.shared.tracking import assign, average_into, next_block
 
 
 @generic
@@ -135,7 +135,7 @@ class SOX(NamedTuple):
     def prepare(self, problem: Problem) -> tuple[Problem, "SOX"]:
         if not draws_again.implemented(self.pairing):
             raise TypeError(f"pairing must be FreshBatch(), OldValue() or SameBatch(), got {self.pairing!r}")
-        return settled(problem, self)
+        return prepare_coupled(problem, self)
 
     def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
         return coupled_start(problem, w)
@@ -182,13 +182,13 @@ def sox_steps(problem, state, solver, n_steps, rng):
                 assign(u[i], value)
             if looks_back(solver.pairing):
                 block_slope(f, u[i], y)
-            mix(u[i], value, track)
+            average_into(u[i], value, track)
             if not looks_back(solver.pairing):
                 block_slope(f, u[i], y)
             batch_vjp(g, i, w, batch_grad, y, 1.0 / solver.blocks, grad)
-        mix(v, grad, momentum if t > 0 else 1.0)
+        average_into(v, grad, momentum if t > 0 else 1.0)
         for j in range(w.size):
             w[j] -= step * v[j]
         prox(r, w, step)
-        mix(w_mean, w, average_weight(solver.average, t))
+        average_into(w_mean, w, average_weight(solver.average, t))
     return SOXState(w, u, seen, v, w_mean, order, t0 + n_steps)

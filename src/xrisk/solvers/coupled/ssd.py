@@ -17,7 +17,7 @@ from xrisk.inner.oracle import (
     shares_batch,
 )
 from xrisk.problem import Problem, coupled_start
-from xrisk.solvers.base import settled
+from xrisk.solvers.base import prepare_coupled
 from xrisk.solvers.card import SMOOTH_INNER, SMOOTH_OUTER, MethodCard
 from xrisk.solvers.schedules import (
     Decreasing,
@@ -27,8 +27,8 @@ from xrisk.solvers.schedules import (
     check_fraction,
     rate,
 )
-from xrisk.solvers.stacked import add_jvp, linear_oracles
-from xrisk.solvers.tracking import first_duals, mix, next_block
+from xrisk.solvers.shared.stacked import add_jvp, linear_oracles
+from xrisk.solvers.shared.tracking import average_into, first_duals, next_block
 
 
 class SSDState(NamedTuple):
@@ -113,7 +113,7 @@ class SSD(NamedTuple):
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "SSD"]:
-        problem, solver = settled(problem, self)
+        problem, solver = prepare_coupled(problem, self)
         check_fraction("track_point", solver.track_point)
         return problem, solver
 
@@ -151,7 +151,7 @@ def ssd_steps(problem, state, solver, n_steps, rng):
         for j in range(w.size):
             grad[j] = 0.0
             ahead[j] = w[j] + solver.theta * (w[j] - w_prev[j])
-        mix(p, ahead, rate(solver.track_point, t))
+        average_into(p, ahead, rate(solver.track_point, t))
         for j in range(w.size):
             ahead[j] -= p[j]
         for a in range(order.size):
@@ -161,14 +161,14 @@ def ssd_steps(problem, state, solver, n_steps, rng):
                 batch_grad = draw(g, i, rng, batch_grad) if a < solver.blocks else batch_grad
             batch_value(g, i, p, batch, value)
             add_jvp(g, i, p, batch, ahead, room, value)
-            mix(u[i], value, track)
+            average_into(u[i], value, track)
             block_slope(f, u[i], y)
-            mix(y_mean[i], y, weight)
+            average_into(y_mean[i], y, weight)
             if a < solver.blocks:
                 batch_vjp(g, i, p, batch_grad, y, 1.0 / solver.blocks, grad)
         for j in range(w.size):
             w_prev[j] = w[j]
             w[j] -= step * grad[j]
         prox(r, w, step)
-        mix(w_mean, w, weight)
+        average_into(w_mean, w, weight)
     return SSDState(w, w_prev, p, u, w_mean, y_mean, order, t0 + n_steps)

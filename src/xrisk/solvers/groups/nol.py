@@ -9,10 +9,10 @@ from xrisk.functions import normalise_logs, prox
 from xrisk.functions.special import clip
 from xrisk.inner.oracle import Oracles, batch_value, batch_vjp, draw, inner_count, new_batch
 from xrisk.problem import Problem
-from xrisk.solvers.base import settled_as_stated
+from xrisk.solvers.base import prepare_as_stated
 from xrisk.solvers.card import MAXIMUM, MethodCard
-from xrisk.solvers.groups.weights import equal_logs, pick, raised, write_weights
 from xrisk.solvers.schedules import Decreasing, Stagewise, UniformAverage, average_weight, rate
+from xrisk.solvers.shared.weights import equal_logs, pick, raised, write_weights
 
 
 class NOLState(NamedTuple):
@@ -91,7 +91,7 @@ class NOL(NamedTuple):
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "NOL"]:
-        problem, solver = settled_as_stated(problem, self)
+        problem, solver = prepare_as_stated(problem, self)
         if not (isinstance(solver.scale, float) and 0.0 < solver.scale < np.inf):
             raise ValueError(f"scale must be positive, got {self.scale}")
         return problem, solver

@@ -18,10 +18,10 @@ from xrisk.inner.oracle import (
     uniform_index,
 )
 from xrisk.problem import Problem
-from xrisk.solvers.base import settled_as_stated
+from xrisk.solvers.base import prepare_as_stated
 from xrisk.solvers.card import SUPPORT_RISK, MethodCard
-from xrisk.solvers.groups.weights import equal_logs, raised
 from xrisk.solvers.schedules import Decreasing, Stagewise, UniformAverage, average_weight, rate
+from xrisk.solvers.shared.weights import equal_logs, raised
 
 
 class OOAState(NamedTuple):
@@ -100,7 +100,7 @@ class OOA(NamedTuple):
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "OOA"]:
-        return settled_as_stated(problem, self)
+        return prepare_as_stated(problem, self)
 
     def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
         return w.copy()

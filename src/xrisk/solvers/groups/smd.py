@@ -9,10 +9,10 @@ from xrisk.functions import kl_project_logs, prox, risk_cap
 from xrisk.generic import generic
 from xrisk.inner.oracle import Oracles, batch_value, batch_vjp, draw, inner_count, new_batch, shares_batch
 from xrisk.problem import Problem
-from xrisk.solvers.base import settled_as_stated
+from xrisk.solvers.base import prepare_as_stated
 from xrisk.solvers.card import SUPPORT_RISK, MethodCard
-from xrisk.solvers.groups.weights import equal_logs, pick, raised, write_weights
 from xrisk.solvers.schedules import Decreasing, Stagewise, UniformAverage, average_weight, rate
+from xrisk.solvers.shared.weights import equal_logs, pick, raised, write_weights
 
 
 @generic
@@ -127,7 +127,7 @@ class SMD(NamedTuple):
     def prepare(self, problem: Problem) -> tuple[Problem, "SMD"]:
         if not gradient_shares.implemented(self.gradient):
             raise TypeError(f"gradient must be EveryGroup() or DrawnGroup(), got {self.gradient!r}")
-        return settled_as_stated(problem, self)
+        return prepare_as_stated(problem, self)
 
     def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
         return w.copy()

@@ -31,8 +31,8 @@ from xrisk.inner.oracle import (
 )
 from xrisk.problem import Problem, coupled, coupled_start, inner_values
 from xrisk.solvers.coupled.alexr import ALEXR
-from xrisk.solvers.mirror import Conjugate, Quadratic
 from xrisk.solvers.schedules import GeometricAverage, LastIterate, UniformAverage
+from xrisk.solvers.shared.mirror import Conjugate, Quadratic
 
 
 class Constants(NamedTuple):

@@ -20,8 +20,8 @@ from xrisk.solvers.coupled.sonex import SONEX
 from xrisk.solvers.coupled.sonx import SONX
 from xrisk.solvers.coupled.sox import SOX, FreshBatch
 from xrisk.solvers.schedules import LastIterate
+from xrisk.solvers.shared.tracking import TheoryCorrection, corrects
 from xrisk.solvers.theory.alexr import Constants, Setting, check_constants, estimate_constants, gradient_noise
-from xrisk.solvers.tracking import TheoryCorrection, corrects
 
 
 def sox_setting(

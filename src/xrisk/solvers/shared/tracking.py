@@ -42,7 +42,7 @@ class TheoryCorrection(NamedTuple):
     Examples
     --------
     >>> from xrisk.solvers import TheoryCorrection
-    >>> from xrisk.solvers.tracking import correction_weight
+    >>> from xrisk.solvers.shared.tracking import correction_weight
     >>> correction_weight(TheoryCorrection(), 0.5, 6, 3)
     2.5
     >>> correction_weight(TheoryCorrection(cap=1.0), 0.5, 6, 3)
@@ -105,7 +105,7 @@ def next_block(order, a, rng):
 
 
 @register_jitable
-def meet(u, value, value_prev):
+def first_value(u, value, value_prev):
     """At a block's first sample uᵢ is the value seen, and there is nothing to correct."""
     for j in range(u.size):
         u[j] = value[j]
@@ -113,7 +113,7 @@ def meet(u, value, value_prev):
 
 
 @register_jitable
-def follow(u, value, value_prev, track, correction):
+def update_tracker(u, value, value_prev, track, correction):
     """The filter of uᵢ; without correction ``value_prev`` is not read."""
     for j in range(u.size):
         u[j] += track * (value[j] - u[j])
@@ -122,7 +122,7 @@ def follow(u, value, value_prev, track, correction):
 
 
 @register_jitable
-def mix(mean, new, weight):
+def average_into(mean, new, weight):
     """mean ← mean + weight (new − mean)."""
     for j in range(mean.size):
         mean[j] += weight * (new[j] - mean[j])

@@ -1,0 +1,61 @@
+"""What README.md and CONTRIBUTING.md show runs as it stands."""
+
+import functools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests import run_blocks
+
+ROOT = Path(__file__).parents[1]
+BLOCKS = [(page, k) for page in ("README.md", "CONTRIBUTING.md") for k in range(len(run_blocks.blocks(ROOT / page)))]
+
+# a limit that runs out is told by a warning; the example of an estimator must not stumble over it
+LIMIT = """
+import warnings
+from sklearn.exceptions import ConvergenceWarning
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    BalancedClassifier(solver=xrisk.solvers.ALEXR(), max_iter=3).fit(table.X, table.y, groups=table.groups)
+assert [warning.category for warning in told] == [ConvergenceWarning]
+"""
+MORE = {"README.md": [], "CONTRIBUTING.md": [LIMIT]}
+
+
+@functools.cache
+def complaints(page, disable_jit, *more):
+    """What went wrong in each block of a page; blocks may use what those before them made."""
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [sys.executable, "-W", "error", str(Path(run_blocks.__file__)), str(ROOT / page), *more],
+            env={**os.environ, "NUMBA_DISABLE_JIT": disable_jit},
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(("page", "block"), BLOCKS)
+def test_a_block_runs(page, block):
+    found = complaints(page, "1", *MORE[page])[block]
+    assert found is None, found
+
+
+def test_the_example_of_an_estimator_says_when_a_limit_ran_out():
+    found = complaints("CONTRIBUTING.md", "1", *MORE["CONTRIBUTING.md"])[-1]
+    assert found is None, found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("page", "block"), BLOCKS)
+def test_a_block_runs_compiled(page, block):
+    found = complaints(page, "0")[block]
+    assert found is None, found
