@@ -16,7 +16,7 @@ import matplotlib as mpl
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
-from xrisk.solvers.exact import exact
+from xrisk.solvers import exact
 
 from xrisk import Problem
 from xrisk.applications import hard_nonsmooth, hard_smooth

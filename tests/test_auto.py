@@ -86,7 +86,7 @@ def only_sampling(monkeypatch):
 def test_every_kind_of_data_ends_certified(name):
     data, y, options = CASES[name]
     solution = auto.auto(stated(data, y, **options), rng=0)
-    assert solution.stop is Stop.REACHED
+    assert solution.stop is Stop.CONVERGED
     assert solution.certificate.relative <= 1e-3
 
 
@@ -96,7 +96,7 @@ def test_every_kind_of_data_ends_certified(name):
 @pytest.mark.parametrize("scale", [[1e6] * 5, [1e6, 1, 1, 1, 1]], ids=["all columns", "one column"])
 def test_unscaled_columns_end_certified_whatever_the_seed(scale, loss, seed):
     data, y, groups = table(n=400, d=5, groups=5, seed=seed)
-    assert auto.auto(stated(data * np.array(scale), y, groups, loss=loss), rng=0).stop is Stop.REACHED
+    assert auto.auto(stated(data * np.array(scale), y, groups, loss=loss), rng=0).stop is Stop.CONVERGED
 
 
 @pytest.mark.parametrize("n_groups", [2, 10, 100, 1000])
@@ -137,7 +137,7 @@ def test_without_a_penalty_the_end_is_honest():
 
 def test_a_perfect_fit_is_good_enough():
     solution = auto.auto(stated(X, np.full(len(X), 2.0), loss="squared"), rng=0)
-    assert solution.stop is Stop.REACHED
+    assert solution.stop is Stop.CONVERGED
     assert solution.value < 1e-10
 
 
@@ -148,7 +148,7 @@ def test_sampling_alone_reaches_a_gap_of_a_hundredth(only_sampling, divergence):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         solution = auto.auto(problem, tol=1e-2, max_iter=300_000, rng=0)
-    assert solution.stop is Stop.REACHED
+    assert solution.stop is Stop.CONVERGED
     assert solution.certificate.relative <= 1e-2
     assert {point.phase for point in solution.trace} <= {"start", "race", "stage"}
 
@@ -158,7 +158,7 @@ def test_sampling_alone_reaches_a_gap_of_a_hundredth(only_sampling, divergence):
 @pytest.mark.parametrize("alpha", [0.1, 0.25])
 def test_sampling_alone_reaches_a_gap_of_a_hundredth_on_adult(only_sampling, alpha):
     problem = stated(*datasets.load_adult()[:3], divergence="cvar", alpha=alpha)
-    assert auto.auto(problem, tol=1e-2, rng=0).stop is Stop.REACHED
+    assert auto.auto(problem, tol=1e-2, rng=0).stop is Stop.CONVERGED
 
 
 def test_the_same_seed_gives_the_same_sampling(only_sampling):
@@ -206,7 +206,7 @@ def test_sampling_for_a_share_that_is_no_whole_number_of_iterations_goes_on_to_n
     work = 12_000.7 / auto.SHARE * auto.stochastic_work(problem)
     monkeypatch.setattr(auto, "newton_work", lambda problem: work)
     found = auto.auto(problem, tol=1e-8, max_seconds=60.0, rng=0)
-    assert found.stop is Stop.REACHED
+    assert found.stop is Stop.CONVERGED
     sampled = [point.iterations for point in found.trace if point.phase == "stage"]
     assert sampled[-1] == 12_000
     assert len(set(sampled)) == len(sampled)
@@ -215,7 +215,7 @@ def test_sampling_for_a_share_that_is_no_whole_number_of_iterations_goes_on_to_n
 def test_sampling_before_newton_ends_certified(monkeypatch):
     monkeypatch.setattr(auto, "NEWTON_AT_ONCE", 0.0)
     solution = auto.auto(stated(X, Y), tol=1e-6, rng=0)
-    assert solution.stop is Stop.REACHED
+    assert solution.stop is Stop.CONVERGED
     assert [point.phase for point in solution.trace][:2] == ["start", "race"]
     assert solution.trace[-1].phase == "newton"
 
@@ -235,7 +235,7 @@ def test_a_certified_start_is_the_end():
     best = auto.auto(stated(X, Y), tol=1e-6, rng=0)
     again = auto.auto(stated(X, Y), best.w, best.dual, tol=1e-5, rng=0)
     assert again.iterations == 0
-    assert again.stop is Stop.REACHED
+    assert again.stop is Stop.CONVERGED
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from xrisk.solvers.exact import exact
+from xrisk.solvers import exact
 
 import xrisk
 import xrisk.functions as fn

@@ -121,7 +121,7 @@ VALUES = {
     "solver": xrisk.solvers.ALEXR(step=0.5),
     "solver with schedule": xrisk.solvers.ALEXR(step=xrisk.solvers.Decreasing()),
     "certificate": xrisk.Certificate(1.0, 0.5, 0.5, 0.5),
-    "stop": xrisk.Stop.REACHED,
+    "stop": xrisk.Stop.CONVERGED,
     "budget": xrisk.Budget(seconds=1.0),
     "trace": xrisk.Trace(2.0, [xrisk.run.TracePoint(1, 2, 0.5, math.nan)]),
     "enum of the user": Mood.BAD,
@@ -482,7 +482,7 @@ def test_what_a_file_does_not_say_is_left_at_its_default(tmp_path):
 
 def fuzz_model():
     return Keeper(CVaRRisk(0.25), other=(1.5, "x")).fit(
-        coef_=np.arange(4.0), classes_=np.array(["a", "b"]), stop_=xrisk.Stop.REACHED, trace_=xrisk.Trace()
+        coef_=np.arange(4.0), classes_=np.array(["a", "b"]), stop_=xrisk.Stop.CONVERGED, trace_=xrisk.Trace()
     )
 
 

@@ -113,7 +113,7 @@ def test_the_certificate_holds_the_objective(case, fitted):
     model = fitted[id(case)]
     assert model.certificate_.dual <= model.objective_ <= model.certificate_.primal + 1e-12
     assert model.certificate_.relative <= model.tol
-    assert model.stop_ is Stop.REACHED
+    assert model.stop_ is Stop.CONVERGED
 
 
 @every_case
@@ -283,7 +283,7 @@ def test_a_warm_start_on_other_columns_starts_afresh(case):
     model = case.fit(warm_start=True)
     model.fit(X[:, :2], case.y, **{name: values % 2 for name, values in case.metadata.items()})
     assert model.coef_.shape[-1] == 2
-    assert model.stop_ is Stop.REACHED
+    assert model.stop_ is Stop.CONVERGED
 
 
 @every_case

@@ -303,10 +303,10 @@ def test_the_certificate_holds_the_objective(fitted):
     assert fitted.objective_ == pytest.approx(objective)
     assert fitted.certificate_.dual <= objective <= fitted.certificate_.primal + 1e-12
     assert fitted.certificate_.relative <= fitted.tol
-    assert fitted.stop_ is Stop.REACHED
+    assert fitted.stop_ is Stop.CONVERGED
 
 
 def test_a_perfect_fit_is_an_optimum():
     model = regressor().fit(X, np.full(len(X), 3.0), groups=cells)
-    assert model.stop_ is Stop.REACHED
+    assert model.stop_ is Stop.CONVERGED
     assert model.intercept_ == pytest.approx(3.0)

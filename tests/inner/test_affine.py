@@ -29,7 +29,7 @@ from xrisk.inner import (
     inner_smoothness,
     new_batch,
 )
-from xrisk.inner.groups import group_form
+from xrisk.inner.passes import as_linear_groups
 
 RNG = np.random.default_rng(7)
 X = RNG.standard_normal((5, 3)) + 0.5
@@ -129,8 +129,8 @@ def test_constants_are_those_of_the_mean_rows(g):
 
 
 @every_case
-def test_the_group_form_has_the_same_values(g):
-    same = group_form(g)
+def test_the_as_linear_groups_has_the_same_values(g):
+    same = as_linear_groups(g)
     assert (inner_count(same), inner_size(same)) == (inner_count(g), inner_size(g))
     np.testing.assert_allclose(values(same, W), values(g, W), rtol=1e-14)
 

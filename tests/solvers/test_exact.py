@@ -8,7 +8,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse
-from xrisk.solvers.exact import exact, position_scores
+from xrisk.solvers import exact
 
 import xrisk.functions as fn
 from xrisk import Problem, certify

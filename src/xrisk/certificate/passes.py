@@ -162,7 +162,7 @@ def slope_candidates(known: Measured, z: np.ndarray, given: Any) -> list[Candida
     """Slopes of the losses to try: those given and those at the scores z, smoothed by several widths if none are."""
     loss = pass_loss(known.problem.inner)
     if given is not None:
-        if np.shape(getattr(given, "z", None)) != z.shape:
+        if np.shape(getattr(given, "z", 0.0)) != z.shape:
             raise ValueError(f"slopes must be the Slopes of scores of shape {z.shape}, got {type(given).__name__}")
         there = at_scores(known, z)
         return [Candidate(there)] if loss_is_affine_of(loss) else [Candidate(given), Candidate(there)]

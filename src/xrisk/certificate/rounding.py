@@ -281,12 +281,12 @@ def _with_rounding(r, value, v):
     return value + 4.0 * EPS * (v.size + 16.0) * (abs(value) + conjugate_terms(r, v))
 
 
-for _penalty in (NoPenalty, L1, L2, ElasticNet, GroupLasso, Ball):
-    conjugate_above.of(_penalty)(symmetric_conjugate_above)
-for _penalty in (Simplex, CappedSimplex):
-    conjugate_above.of(_penalty)(increasing_conjugate_above)
-for _penalty in (Box, NonNegative):
-    conjugate_above.of(_penalty)(separable_conjugate_above)
+for _symmetric in (NoPenalty, L1, L2, ElasticNet, GroupLasso, Ball):
+    conjugate_above.of(_symmetric)(symmetric_conjugate_above)
+for _positive in (Simplex, CappedSimplex):
+    conjugate_above.of(_positive)(increasing_conjugate_above)
+for _separable in (Box, NonNegative):
+    conjugate_above.of(_separable)(separable_conjugate_above)
 
 
 @conjugate_above.of(Restricted)
@@ -311,7 +311,6 @@ def bound_conjugate(r, v, off):
     return conjugate_above(r, v, off)
 
 
-for _loss in (Absolute, AffineLoss, ExponentialLoss, HingeLoss, Huber, Logistic, MarginLoss, Multinomial, Pinball):
-    loss_rounding.of(_loss)(lambda loss: 16.0)
-for _loss in (SmoothedHinge, Squared, SquaredHinge):
+LOSSES = (Absolute, AffineLoss, ExponentialLoss, HingeLoss, Huber, Logistic, MarginLoss, Multinomial, Pinball)
+for _loss in (*LOSSES, SmoothedHinge, Squared, SquaredHinge):
     loss_rounding.of(_loss)(lambda loss: 16.0)

@@ -101,7 +101,7 @@ def fit(data: str, **options: Any) -> None:
         click.echo(json.dumps({**told, "model": options["out"], "report": options["page"]}, allow_nan=False))
     else:
         _tell(out, study, options)
-    raise SystemExit(0 if study.robust.model.stop_ is Stop.REACHED else NOT_CERTIFIED)
+    raise SystemExit(0 if study.robust.model.stop_ is Stop.CONVERGED else NOT_CERTIFIED)
 
 
 def _columns(prepared: Prepared) -> list[dict[str, str]]:
@@ -156,7 +156,7 @@ def _tell(out: Console, study: Study, options: dict[str, Any]) -> None:
 def _tell_proof(out: Console, study: Study) -> None:
     model = study.robust.model
     proof = model.certificate_
-    said = "certified" if model.stop_ is Stop.REACHED else f"not certified to {model.tol:g}, {model.stop_}"
+    said = "certified" if model.stop_ is Stop.CONVERGED else f"not certified to {model.tol:g}, {model.stop_}"
     out.print(
         f"Robust model: {said}; {proof.dual:.6g} ≤ optimum ≤ {proof.primal:.6g}, relative gap {proof.relative:.1e}.",
         highlight=False,

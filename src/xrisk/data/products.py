@@ -541,7 +541,7 @@ def _(rows, W):
     for c in range(W.shape[0]):
         w = np.ascontiguousarray(W[c, :-1])
         in_parts(
-            lambda low, high, w=w, c=c: centred_scores(X, rows.centre, w, W[c, -1], low, high, out[:, c]),  # type: ignore[misc]
+            lambda low, high, w=w, c=c: centred_scores(X, rows.centre, w, W[c, -1], low, high, out[:, c]),
             borders(*X.shape),
         )
     return out

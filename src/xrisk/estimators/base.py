@@ -1,6 +1,7 @@
 """What every linear robust estimator does: check the data, state the problem, solve it, keep the answer."""
 
 import warnings
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,13 +14,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from xrisk.applications import LOSSES
-from xrisk.auto import AutoPoint, Solution, auto
+from xrisk.auto import Auto
 from xrisk.certificate import certify
 from xrisk.estimators.watching import Callbacks, CallbackSupport, GapBar, with_callbacks
 from xrisk.functions import Logistic, Multinomial, loss_is_classification
 from xrisk.inner.oracle import inner_size
 from xrisk.problem import Problem
-from xrisk.run import Budget, Stop, minimize
+from xrisk.run import Budget, Result, Stop, Trace, minimize
 from xrisk.run.observers import ProgressBar, Snapshot
 
 USER = 4  # frames up from where a fit warns to where it is called
@@ -44,8 +45,8 @@ FITTED = """    certificate_ : Certificate
         The optimum of the training objective lies between ``dual`` and ``primal``.
     objective_ : float
         The training objective.
-    trace_ : tuple of AutoPoint
-        The bounds against time.
+    trace_ : tuple of TracePoint
+        The objective against time, and what was proved of the optimum.
     stop_ : Stop
         Why the fit ended; ``str(stop_)`` is a sentence.
     n_iter_ : int
@@ -61,6 +62,19 @@ class Training(NamedTuple):
     target: np.ndarray  # targets as the problem has them
     weight: np.ndarray | None  # of the rows
     beside: Any = None  # what else `fit` was given: groups, tasks
+
+
+class _Telling:
+    """Tells those who watch a fit of every new point of its trace."""
+
+    def __init__(self, trace: Trace, watchers: list[Any]) -> None:
+        self._trace, self._watchers, self._told = trace, watchers, 0
+
+    def __call__(self, seen: Snapshot) -> None:
+        for point in self._trace.points[self._told :]:
+            for watcher in self._watchers:
+                watcher.seen(point, seen.w)
+        self._told = len(self._trace.points)
 
 
 class LinearRobust(CallbackSupport, BaseEstimator):
@@ -93,10 +107,10 @@ class LinearRobust(CallbackSupport, BaseEstimator):
         problem = self._problem(training)
         watchers = self._watchers(training)
         try:
-            solution = self._solve(problem, watchers)
-            if solution.stop is not Stop.REACHED:
-                warnings.warn(self._shortfall(solution), ConvergenceWarning, stacklevel=USER)
-            self._keep(problem, solution, training)
+            result = self._solve(problem, watchers)
+            if result.stop is not Stop.CONVERGED:
+                warnings.warn(self._shortfall(result), ConvergenceWarning, stacklevel=USER)
+            self._keep(problem, result, training)
         finally:
             for watcher in watchers:
                 watcher.close()
@@ -119,70 +133,55 @@ class LinearRobust(CallbackSupport, BaseEstimator):
             y_numeric=isinstance(self, RegressorMixin),
         )
 
-    def _solve(self, problem: Problem, watchers: list[Any]) -> Solution:
+    def _solve(self, problem: Problem, watchers: list[Any]) -> Result:
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        if isinstance(self.solver, str) and self.solver == "auto":
-            return self._automatic(problem, rng, watchers)
-        if hasattr(self.solver, "advance"):
-            return self._by(problem, rng, watchers)
-        raise ValueError(f"solver must be 'auto' or a solver spec such as ALEXR(), got {self.solver!r}")
-
-    def _shortfall(self, solution: Solution) -> str:
-        advice = "" if self.l1 or self.l2 else "; without a penalty there is no tight bound, l2 > 0 gives one"
-        return (
-            f"{solution.stop}; the certified relative gap is {solution.certificate.relative:.2g}, "
-            f"tol is {self.tol:.2g}{advice}"
-        )
-
-    def _automatic(self, problem: Problem, rng: np.random.Generator, watchers: list[Any]) -> Solution:
-        def watch(seen: AutoPoint, w: np.ndarray) -> None:
-            for watcher in watchers:
-                watcher.seen(seen, w)
-
-        w0, dual = self._warm(problem) if self.warm_start else (None, None)
-        return auto(
-            problem,
-            w0,
-            dual,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            max_seconds=np.inf if self.max_seconds is None else self.max_seconds,
-            rng=rng,
-            watch=watch,
-            until=lambda: any([watcher.asked_to_stop() for watcher in watchers]),
-        )
-
-    def _by(self, problem: Problem, rng: np.random.Generator, watchers: list[Any]) -> Solution:
-        """A run of the user's own solver, certified at its end."""
-
-        def watch(seen: Snapshot) -> None:
-            done = seen.progress
-            point = AutoPoint(done.seconds, done.iterations, seen.value, -np.inf, "run")
-            for watcher in watchers:
-                watcher.seen(point, seen.w)
-
+        w0, weights = self._warm(problem) if self.warm_start else (None, None)
         budget = Budget(iterations=self.max_iter, seconds=self.max_seconds)
-        observers = [ProgressBar(budget)] if self.verbose else []
-        listeners = [watch] if hasattr(self, "_skl_callbacks") else []
-        w0 = self._warm(problem)[0] if self.warm_start else None
+        trace = Trace()
+        bars = [ProgressBar(budget)] if self.verbose and not isinstance(self.solver, str) else []
         result = minimize(
             problem,
-            self.solver,
+            self._solver(weights),
             w0,
             budget=budget,
             rng=rng,
-            observers=[*observers, *listeners],
-            until=lambda seen: any(watcher.asked_to_stop() for watcher in watchers),
+            trace=trace,
+            observers=[*bars, _Telling(trace, watchers)],
+            until=lambda seen: any([watcher.asked_to_stop() for watcher in watchers]),
         )
-        certificate = certify(problem, result)
-        ended = Stop.INTERRUPTED if result.stop is Stop.REACHED else result.stop
-        done = result.progress
-        points = tuple(
-            AutoPoint(point.seconds, point.iterations, point.value, -np.inf, "run") for point in result.trace.points
-        )
-        last = AutoPoint(done.seconds, done.iterations, certificate.primal, certificate.dual, "run")
-        stop = Stop.REACHED if certificate.relative <= self.tol else ended
-        return Solution(result.w, result.value, result.dual, certificate, stop, done.iterations, (*points, last))
+        return self._proved(problem, result)
+
+    def _solver(self, weights: np.ndarray | None) -> Any:
+        if isinstance(self.solver, str) and self.solver == "auto":
+            return Auto(self.tol) if weights is None else Auto(self.tol, np.ascontiguousarray(weights))
+        if hasattr(self.solver, "advance"):
+            return self.solver
+        raise ValueError(f"solver must be 'auto' or a solver spec such as ALEXR(), got {self.solver!r}")
+
+    def _proved(self, problem: Problem, result: Result) -> Result:
+        """The result with its certificate; converged is what is certified to the tolerance."""
+        known = result.certificate or certify(problem, result)
+        stop = Stop.INTERRUPTED if result.stop is Stop.UNTIL else result.stop
+        if known.relative <= self.tol:
+            stop = Stop.CONVERGED
+        elif stop is Stop.CONVERGED and result.certificate is None:  # by its own estimate, to its own tolerance
+            stop = Stop.ROUNDING
+        return replace(result, certificate=known, stop=stop)
+
+    def _shortfall(self, result: Result) -> str:
+        gap = f"{result.stop}; the certified relative gap is {result.certificate.relative:.2g}, tol is {self.tol:.2g}"
+        return f"{gap}; {self._advice(result)}"
+
+    def _advice(self, result: Result) -> str:
+        """What would help."""
+        if not (getattr(self, "l1", 1.0) or getattr(self, "l2", 1.0)):
+            return "without a penalty there is no tight bound, l2 > 0 gives one"
+        limits = {Stop.ITERATIONS: "max_iter", Stop.SECONDS: "max_seconds"}
+        if result.stop in limits:
+            return f"a larger {limits[result.stop]} or tol would end certified"
+        if result.stop is Stop.INTERRUPTED:
+            return "fit again with warm_start=True to go on from here"
+        return "columns scaled to similar sizes (StandardScaler), a larger l2 or a larger tol may help"
 
     def _warm(self, problem: Problem) -> tuple[np.ndarray | None, np.ndarray | None]:
         """The parameters and the dual point of the last fit, where they are of the right size."""
@@ -212,14 +211,14 @@ class LinearRobust(CallbackSupport, BaseEstimator):
         dtype = training.X.dtype
         return {"coef_": np.array(coef, dtype=dtype), "intercept_": np.array(intercept, dtype=dtype)}
 
-    def _keep(self, problem: Problem, solution: Solution, training: Training) -> None:
-        for name, value in self._model(solution.w, training).items():
+    def _keep(self, problem: Problem, result: Result, training: Training) -> None:
+        for name, value in self._model(result.w, training).items():
             setattr(self, name, value)
-        self.certificate_ = solution.certificate
-        self.trace_ = solution.trace
-        self.stop_ = solution.stop
-        self.n_iter_ = max(1, solution.iterations)
-        self.objective_ = solution.value
+        self.certificate_ = result.certificate
+        self.trace_ = tuple(result.trace.points)
+        self.stop_ = result.stop
+        self.n_iter_ = max(1, result.progress.iterations)
+        self.objective_ = result.value
 
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self)

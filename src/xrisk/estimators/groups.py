@@ -8,7 +8,6 @@ import numpy as np
 
 from xrisk.applications import CLASS_LOSSES, DIVERGENCES, NUMBER_LOSSES, group_dro
 from xrisk.applications.arguments import divergences_that_take, quoted
-from xrisk.auto import Solution
 from xrisk.estimators.base import (
     FITTED,
     SOLVING,
@@ -24,6 +23,7 @@ from xrisk.inner.oracle import exact_values, inner_count
 from xrisk.phrases import counted
 from xrisk.problem import Problem
 from xrisk.registry import savable
+from xrisk.run import Result
 
 TINY_GROUP = 10  # rows; a mean over fewer says little
 
@@ -124,13 +124,13 @@ class GroupRobust(LinearRobust):
         n, weights = inner_count(problem.inner), self.group_weights_
         return n * weights[:, None] if weights.shape == (n,) else None
 
-    def _keep(self, problem: Problem, solution: Solution, training: Training) -> None:
-        super()._keep(problem, solution, training)
+    def _keep(self, problem: Problem, result: Result, training: Training) -> None:
+        super()._keep(problem, result, training)
         risks = np.empty((inner_count(problem.inner), 1))
-        exact_values(problem.inner, solution.w, risks)
+        exact_values(problem.inner, result.w, risks)
         self.groups_ = training.beside.names
         self.group_risk_ = risks[:, 0]
-        self.group_weights_ = distribution(solution.dual[:, 0])
+        self.group_weights_ = distribution(result.dual[:, 0])
 
 
 class GroupRobustClassifier(GroupRobust, LinearRobustClassifier):
@@ -199,7 +199,7 @@ class GroupDROClassifier(GroupRobustClassifier):
     >>> clf.certificate_.relative <= 1e-3
     True
     >>> str(clf.stop_)
-    'what the run was to reach is reached'
+    'converged: the gap is within the tolerance'
     """,
     )
 

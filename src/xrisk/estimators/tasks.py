@@ -8,7 +8,6 @@ import numpy as np
 from xrisk.applications import CLASS_LOSSES, multi_task
 from xrisk.applications.arguments import quoted
 from xrisk.applications.tasks import TaskCells, task_cells, task_slots
-from xrisk.auto import Solution
 from xrisk.estimators.base import FITTED, SOLVING, USER, LinearRobustClassifier, Training
 from xrisk.estimators.groups import (
     TINY_GROUP,
@@ -24,6 +23,7 @@ from xrisk.grouping import BETWEEN, Grouping, encode_groups
 from xrisk.inner.oracle import exact_values, inner_count, inner_dim
 from xrisk.problem import Problem
 from xrisk.registry import savable
+from xrisk.run import Result
 
 
 class TaskTable(NamedTuple):
@@ -205,15 +205,15 @@ class MultiTaskGroupDROClassifier(LinearRobustClassifier):
             row[: times * own.size] = np.repeat(own / times, times)
         return y
 
-    def _keep(self, problem: Problem, solution: Solution, training: Training) -> None:
-        super()._keep(problem, solution, training)
+    def _keep(self, problem: Problem, result: Result, training: Training) -> None:
+        super()._keep(problem, result, training)
         table = training.beside
         slots = task_slots(table.cells, problem.outer)
         shape = (len(table.tasks.names), len(table.groups.names))
         where = table.cells.task[slots], table.cells.group[slots]
         risks, weights = np.empty(slots.shape), np.zeros(shape)
-        exact_values(problem.inner, solution.w, risks)
-        np.add.at(weights, where, np.array([distribution(row) for row in solution.dual]))
+        exact_values(problem.inner, result.w, risks)
+        np.add.at(weights, where, np.array([distribution(row) for row in result.dual]))
         self.tasks_, self.groups_ = table.tasks.names, table.groups.names
         self.group_risk_ = np.full(shape, np.nan)
         self.group_risk_[where] = risks

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from xrisk.auto import AutoPoint
+from xrisk.run import TracePoint
 
 CallbackSupport: Any
 try:
@@ -39,7 +39,7 @@ class Callbacks:
         self._fit.call_on_fit_task_begin(estimator=estimator, **self._data)
         self._asked = False
 
-    def seen(self, point: AutoPoint, w: np.ndarray) -> None:
+    def seen(self, point: TracePoint, w: np.ndarray) -> None:
         def model() -> dict[str, Any]:
             return self._estimator._model(w, self._training)
 
@@ -70,8 +70,8 @@ class GapBar:
         self._tol, self._first = tol, 0.0
         self._bar = tqdm(total=100, bar_format="{l_bar}{bar}| {elapsed}{postfix}")
 
-    def seen(self, point: AutoPoint, w: np.ndarray) -> None:
-        relative = (point.primal - point.dual) / max(abs(point.primal), abs(point.dual), 1e-300)
+    def seen(self, point: TracePoint, w: np.ndarray) -> None:
+        relative = (point.value - point.bound) / max(abs(point.value), abs(point.bound), 1e-300)
         left = max(np.log(max(relative, 1e-300) / self._tol), 0.0) if np.isfinite(relative) else np.inf
         self._first = max(self._first, left) if np.isfinite(left) else self._first
         share = 100.0 if left == 0.0 else 100.0 * (1.0 - left / self._first) if self._first else 0.0

@@ -132,7 +132,7 @@ def weights_figure(study: Study) -> dict[str, Any]:
 
 def bounds_figure(study: Study) -> dict[str, Any] | None:
     """Upper and lower bound, and the gap between on a logarithmic axis, against time."""
-    known = [point for point in study.bounds if np.isfinite(point.primal) and np.isfinite(point.dual)]
+    known = [point for point in study.bounds if np.isfinite(point.value) and np.isfinite(point.bound)]
     if len(known) < 2:
         return None
     seconds = Scale(0.0, 1.02 * max(point.seconds for point in known))
@@ -155,9 +155,9 @@ def bounds_figure(study: Study) -> dict[str, Any] | None:
 
 
 def _bound_lines(known: list[Any], seconds: Scale) -> tuple[list[Any], list[Any], list[Any]]:
-    end = known[-1].primal
-    spread = max(known[0].primal - end, 5.0 * (end - known[-1].dual), 1e-4 * abs(end), 1e-12)
-    low = max(min(point.dual for point in known), end - 1.5 * spread)  # a first lower bound may be far off
+    end = known[-1].value
+    spread = max(known[0].value - end, 5.0 * (end - known[-1].bound), 1e-4 * abs(end), 1e-12)
+    low = max(min(point.bound for point in known), end - 1.5 * spread)  # a first lower bound may be far off
     high = end + 1.1 * spread
     scale = Scale(low - 0.05 * (high - low), high)
 
@@ -165,12 +165,12 @@ def _bound_lines(known: list[Any], seconds: Scale) -> tuple[list[Any], list[Any]
         return seconds.at(point.seconds), round(HEIGHT * (1.0 - scale.at(value) / 100.0), 2)
 
     values = [{"y": round(HEIGHT * (1.0 - scale.at(v) / 100.0), 2), "name": f"{v:.6g}"} for v in ticks(*scale, 4)[:6]]
-    return [place(p, p.primal) for p in known], [place(p, p.dual) for p in known], values
+    return [place(p, p.value) for p in known], [place(p, p.bound) for p in known], values
 
 
 def _gap_line(known: list[Any], seconds: Scale) -> tuple[list[Any], list[Any]]:
     def relative(point: Any) -> float:
-        return max((point.primal - point.dual) / max(abs(point.primal), abs(point.dual), 1e-300), 1e-16)
+        return max((point.value - point.bound) / max(abs(point.value), abs(point.bound), 1e-300), 1e-16)
 
     logs = [math.log10(relative(point)) for point in known]
     scale = Scale(math.floor(min(logs)) - 0.1, math.ceil(max(logs)) + 0.35)

@@ -121,7 +121,7 @@ class Proof(NamedTuple):
 def proof(study: Study) -> Proof:
     """What is proved of the robust model."""
     model = study.robust.model
-    known, certified = model.certificate_, model.stop_ is Stop.REACHED
+    known, certified = model.certificate_, model.stop_ is Stop.CONVERGED
     if not known.relative < float("inf"):
         return Proof(
             False, "Not certified", "The bounds on the optimum are not finite: nothing is proved of this model."

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import xrisk
 from xrisk.metrics import GroupReport
+from xrisk.run import TracePoint
 from xrisk.study.found import Arm, Study, score_of
 from xrisk.study.scores import judge
 from xrisk.tables.rows import Part
@@ -83,7 +84,7 @@ def compare(
         metric=arms[0].validation.metric,
         arms=tuple(arms),
         sizes=_sizes(model, train, validation),
-        bounds=tuple(arms[-1].model.trace_),
+        bounds=_bounds(arms[-1].model),
         settings={**_parameters(model, strengths), **(settings or {})},
         notes=tuple(dict.fromkeys(said)),
         versions=versions(),
@@ -181,3 +182,8 @@ def versions() -> dict[str, str]:
         "scikit-learn": sklearn.__version__,
         "numba": numba.__version__,
     }
+
+
+def _bounds(model: Any) -> tuple[TracePoint, ...]:
+    """The points of the fit's trace; what was proved of the optimum in the end holds at every one of them."""
+    return tuple(point._replace(bound=model.certificate_.dual) for point in model.trace_)

@@ -68,7 +68,7 @@ class Study(NamedTuple):
             "data": self.sizes,
             "models": [_arm_dict(arm) for arm in self.arms],
             "certificate": {key: _finite(value) for key, value in robust.certificate_._asdict().items()},
-            "certified": robust.stop_ is Stop.REACHED,
+            "certified": robust.stop_ is Stop.CONVERGED,
             "stop": str(robust.stop_),
             "groups": [{"name": name, "weight": weight, "risk": risk} for name, weight, risk in weights],
             "bounds": [{key: _finite(value) for key, value in point._asdict().items()} for point in self.bounds],

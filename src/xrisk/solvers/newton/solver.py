@@ -215,9 +215,9 @@ def newton_step(task: SmoothedProblem, state: NewtonState, tol: float) -> Newton
     hold, ended, dual = state.hold, RUNNING, None
     if gap <= goal and (off <= 0.01 or short <= 1e-3 * goal):
         if not task.ridge.any() or _held_back(task, point) <= goal:
-            ended = Stop.CONVERGED if gap <= tol * abs(value) or _rests(task, point, newton) else Stop.FLAT
+            rests = gap <= tol * abs(value) or _rests(task, point, newton)
+            ended = ENDINGS.index(Stop.CONVERGED if rests else Stop.FLAT)
             point, dual = _last_step(task, point, newton)
-            ended = ENDINGS.index(ended)
         else:
             hold *= 1e-3
     elif off > CENTRED or short <= 0.3 * goal:
