@@ -4,7 +4,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from xrisk.solvers import exact
 
 import xrisk
 import xrisk.functions as fn
@@ -26,6 +25,7 @@ from xrisk.certificate import bounds, sums
 from xrisk.data.rows import frozen
 from xrisk.inner import Groups, LinearModel, NoisyCoordinates, SoftmaxModel, WithIntercept, as_rows
 from xrisk.inner.oracle import inner_size
+from xrisk.solvers import exact
 
 RIDGE = fn.L2(0.1)
 SHORT_OF_INFINITE = (fn.Box, fn.Ball, fn.Simplex, fn.CappedSimplex, fn.Restricted)

@@ -257,7 +257,7 @@ def auto_step(problem: Staged, solver: Auto, state: AutoState, rng: Any) -> Auto
     stage = problem.stages[state.stage]
     method, before = stage.solver._replace(tol=_asked(stage, state)), running(stage.solver, state)
     run = method.advance(stage.task, before, 1, rng)
-    share = inner_samples(stage.task.problem.inner) / inner_samples(problem.problem.inner)
+    share = inner_samples(stage.task.inner) / inner_samples(problem.stages[-1].task.inner)
     state = with_running(stage.solver, state, run)._replace(
         values=state.values + share * (run.values - before.values),
         gradients=state.gradients + share * (run.gradients - before.gradients),
@@ -340,5 +340,5 @@ def _(solver, state, asked):
 
 @passes_made.of(Auto)
 def _(solver, problem, state, t):
-    samples = inner_samples(problem.problem.inner)
+    samples = inner_samples(problem.stages[-1].task.inner)
     return Oracles(int(state.values * samples), int(state.gradients * samples))

@@ -8,10 +8,9 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse
-from xrisk.solvers import exact
 
 import xrisk.functions as fn
-from xrisk import Problem, certify
+from xrisk import Problem, Stop, certify
 from xrisk.data.rows import frozen
 from xrisk.generic import generic
 from xrisk.inner import (
@@ -25,6 +24,7 @@ from xrisk.inner import (
     WithIntercept,
     as_rows,
 )
+from xrisk.solvers import exact
 
 ROWS, D, GROUPS = 60, 4, 6
 OFFSETS = frozen(np.array([0, 5, 16, 20, 37, 48, 60]))
@@ -174,7 +174,7 @@ def assert_optimal(problem, expected=None):
     assert best.value <= expected + slack
     assert best.value == problem.value(best.w)
     assert best.gap <= 1.01e-9 * max(abs(best.value), 1e-3 * max(1.0, abs(problem.value(0 * best.w))))
-    assert best.stop == "the gap is within the tolerance"
+    assert best.stop is Stop.CONVERGED
     return best
 
 
@@ -489,27 +489,27 @@ def test_separable_data_without_penalty_stop_honestly(loss, outer):
     inner = groups(loss)
     separable = inner._replace(model=inner.model._replace(target=frozen(np.sign(X[:, 0]))))
     best = exact(Problem(separable, outer))
-    assert "may not be attained" in best.stop
+    assert best.stop is Stop.FLAT
     assert best.value < 1e-10
 
 
 @pytest.mark.parametrize("outer", [fn.Identity(), fn.MaxRisk(), fn.CVaRRisk(0.5), fn.ChiSquareRiskA()], ids=name)
 def test_an_objective_without_bound_stops_honestly(outer):
     inner = groups(fn.AffineLoss())._replace(offsets=frozen(np.array([0, 20, 40, 60])))
-    assert "without bound" in exact(Problem(inner, outer)).stop
+    assert exact(Problem(inner, outer)).stop is Stop.UNBOUNDED
 
 
 def test_too_few_steps_stop_honestly():
     best = exact(Problem(groups(), fn.MaxRisk(), RIDGE), max_steps=3)
-    assert best.stop == "gave up after 3 Newton steps"
-    assert best.steps == 3
+    assert best.stop is Stop.ITERATIONS
+    assert best.progress.iterations == 3
     assert best.gap > 1e-6
 
 
 def test_a_looser_tolerance_takes_fewer_steps_and_is_kept():
     problem = Problem(groups(), fn.MaxRisk(), RIDGE)
     loose, tight = exact(problem, tol=1e-3), exact(problem, tol=1e-10)
-    assert loose.steps < tight.steps
+    assert loose.progress.iterations < tight.progress.iterations
     assert loose.value - tight.value <= 1e-3 * tight.value
 
 
@@ -550,5 +550,5 @@ def test_many_groups_agree_with_few_steps():
     y = np.where(X[:, 0] + rng.standard_normal(3000) > 0, 1.0, -1.0)
     inner = Groups(LinearModel(as_rows(X), frozen(y), fn.HingeLoss()), frozen(np.arange(0, 3001, 3)))
     best = exact(Problem(inner, fn.Scaled(fn.CVaRHinge(0.5), shift=-0.5), RIDGE))
-    assert best.stop == "the gap is within the tolerance"
-    assert best.steps < 60
+    assert best.stop is Stop.CONVERGED
+    assert best.progress.iterations < 60

@@ -24,6 +24,7 @@ from xrisk.run.observers import Snapshot, Trace
 from xrisk.solvers.base import (
     iterations_made,
     known_certificate,
+    known_gap,
     known_phase,
     known_slopes,
     known_stop,
@@ -61,6 +62,8 @@ class Result:
         Slopes of the losses that belong to ``dual``, of a solver that keeps them; for `xrisk.certify`.
     certificate : Certificate, optional
         What the solver has proved of ``w``; `xrisk.certify` proves it of any result.
+    gap : float
+        The solver's own estimate of how far ``value`` is above the optimum, before its last step; NaN if it has none.
     """
 
     w: np.ndarray
@@ -72,6 +75,7 @@ class Result:
     x: np.ndarray
     slopes: Slopes | None = None
     certificate: Any = None
+    gap: float = np.nan
 
 
 def minimize(
@@ -278,7 +282,8 @@ class _Run:
             value, x, dual = seen.value, self.solver.solution(self.state).copy(), seen.dual
             slopes = known_slopes(self.solver, self.state)
         w, proved = x[: inner_size(self.stated.inner)].copy(), known_certificate(self.solver, self.state)
-        return Result(w, value, dual, stop, self.trace, self.progress, x, slopes, proved)
+        gap = known_gap(self.solver, self.state)
+        return Result(w, value, dual, stop, self.trace, self.progress, x, slopes, proved, gap)
 
 
 def first_point(problem: Problem, w0: np.ndarray | None) -> np.ndarray:

@@ -100,6 +100,16 @@ def _(solver, state):
 
 
 @generic
+def known_gap(solver, state):
+    """The method's own estimate of how far the objective is above the optimum; NaN of a method that has none."""
+
+
+@known_gap.otherwise
+def _(solver, state):
+    return np.nan
+
+
+@generic
 def known_certificate(solver, state):
     """What the method has proved of its solution, a `Certificate`; None where nothing."""
 

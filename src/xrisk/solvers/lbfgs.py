@@ -11,6 +11,7 @@ from xrisk.problem import Problem
 from xrisk.solvers.base import (
     Stop,
     iterations_made,
+    known_gap,
     known_phase,
     known_slopes,
     known_stop,
@@ -170,7 +171,7 @@ class SmoothedLBFGS(NamedTuple):
         return state.y
 
     def oracles(self, problem: SmoothedProblem, t: int) -> Oracles:
-        samples = inner_samples(problem.problem.inner)
+        samples = inner_samples(problem.inner)
         return Oracles(t * samples, t * samples)  # at the least: a line search may take more values
 
 
@@ -189,6 +190,11 @@ def _(solver, state):
     return state.value
 
 
+@known_gap.of(SmoothedLBFGS)
+def _(solver, state):
+    return state.gap
+
+
 @known_slopes.of(SmoothedLBFGS)
 def _(solver, state):
     return Slopes(state.z, state.z, np.zeros(state.y.size), state.mu)
@@ -201,7 +207,7 @@ def _(solver, state, asked):
 
 @passes_made.of(SmoothedLBFGS)
 def _(solver, problem, state, t):
-    samples = inner_samples(problem.problem.inner)
+    samples = inner_samples(problem.inner)
     return Oracles(state.values * samples, state.gradients * samples)
 
 

@@ -21,6 +21,7 @@ from xrisk.problem import Problem
 from xrisk.solvers.base import (
     Stop,
     iterations_made,
+    known_gap,
     known_phase,
     known_slopes,
     known_stop,
@@ -162,7 +163,7 @@ class Newton(NamedTuple):
         return state.y
 
     def oracles(self, problem: SmoothedProblem, t: int) -> Oracles:
-        samples = inner_samples(problem.problem.inner)
+        samples = inner_samples(problem.inner)
         return Oracles(2 * t * samples, t * samples)  # at the least: a line search may take more
 
 
@@ -181,6 +182,11 @@ def _(solver, state):
     return state.value
 
 
+@known_gap.of(Newton)
+def _(solver, state):
+    return state.gap
+
+
 @known_slopes.of(Newton)
 def _(solver, state):
     return state.slopes
@@ -193,7 +199,7 @@ def _(solver, state, asked):
 
 @passes_made.of(Newton)
 def _(solver, problem, state, t):
-    samples = inner_samples(problem.problem.inner)
+    samples = inner_samples(problem.inner)
     return Oracles(state.values * samples, state.gradients * samples)
 
 
