@@ -11,6 +11,7 @@ from tests.reference.ooa import ooa
 from tests.reference.smd import smd
 from tests.solvers.cases import chi2_logistic, cvar, regrouped, tasks, worst
 from tests.solvers.running import begin, iterates, kernel_of
+from xrisk.compile import uncompiled
 from xrisk.functions import MaxOuter, MaxRisk
 from xrisk.inner import inner_count
 from xrisk.solvers import NOL, OOA, SGD, SMD, DrawnGroup, EveryGroup, UpweightedSGD
@@ -23,9 +24,10 @@ def weights(stated, solver, steps=50):
     """q_1, …, q_T."""
     problem, solver, state, rng = begin(stated, solver, start=0.1)
     qs = []
-    for _ in range(steps):
-        state = solver.advance(problem, state, 1, rng)
-        qs.append(np.exp(state.logq))
+    with uncompiled():
+        for _ in range(steps):
+            state = solver.advance(problem, state, 1, rng)
+            qs.append(np.exp(state.logq))
     return np.array(qs)
 
 
