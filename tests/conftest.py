@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import xrisk
+from xrisk.compile import uncompiled
 
 
 def table(n=240, d=4, groups=6, seed=0):
@@ -14,6 +15,13 @@ def table(n=240, d=4, groups=6, seed=0):
     sign = np.where(group < 2, -1.0, 1.0)
     y = np.where(sign * X[:, 0] + X[:, 1] + 0.5 * rng.standard_normal(n) > 0, 1, -1)
     return X, y, group
+
+
+@pytest.fixture
+def plain():
+    """Kernels run as plain Python: short runs take less time than compiling."""
+    with uncompiled():
+        yield
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import types as python_types
 import typing
 import uuid
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +26,7 @@ from numba.core.registry import CPUDispatcher
 from xrisk.sources import digest_of, snapshot
 
 VERSIONS = (numba.__version__, llvmlite.__version__, np.__version__)
+_plain: ContextVar[bool] = ContextVar("plain", default=False)
 snapshot()  # before any kernel is imported: an edit from here on is not what this process runs
 
 # a loop of products whose sum may be reordered, which is what lets it use vector registers; infinities and NaN
@@ -131,14 +133,36 @@ def specialise(compiled: Any, *specs: Any) -> Any:
 
     Numba tells NamedTuples apart by name and fields only, so two specs of one name would share the first one's
     code. Built-in specs have unique names; specs from elsewhere (a script, a notebook cell run twice) get a copy
-    of the kernel of their own. Specs that hold Python functions cannot be compiled: they run uncompiled.
+    of the kernel of their own. Specs that hold Python functions cannot be compiled: they run uncompiled, as everything
+    does inside `uncompiled`.
     """
     python = getattr(compiled, "py_func", compiled)
-    if any(_holds_functions(spec) for spec in specs):
+    if _plain.get() or any(_holds_functions(spec) for spec in specs):
         return python
     classes = frozenset(_classes(specs))
     ours = all(cls.__module__.startswith(__package__ + ".") for cls in classes)
     return compiled if ours else _private(python, classes)
+
+
+@contextlib.contextmanager
+def uncompiled() -> Iterator[None]:
+    """Run kernels as the plain Python they are written in: for breakpoints, and for short runs.
+
+    Examples
+    --------
+    >>> import xrisk
+    >>> from xrisk.compile import uncompiled
+    >>> problem = xrisk.applications.hard_smooth(4).problem
+    >>> with uncompiled():
+    ...     result = xrisk.minimize(problem, xrisk.solvers.ALEXR(), budget=xrisk.Budget(iterations=3), rng=0)
+    >>> result.iterations
+    3
+    """
+    before = _plain.set(True)
+    try:
+        yield
+    finally:
+        _plain.reset(before)
 
 
 def worthwhile(compiled: Any, size: int, *specs: Any) -> Any:

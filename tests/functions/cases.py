@@ -1,5 +1,7 @@
 """The specs the properties run over: every entry of every table built without arguments, and a few more of each."""
 
+import itertools
+
 import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -104,6 +106,20 @@ PENALTIES = [
 ]
 
 ALL_SPECS = [*LOSSES, xf.Multinomial(), *OUTERS, *JOINTS, *RISKS, *PENALTIES]
+
+
+def failing(fact, *choices):
+    """The arguments, one of each of ``choices``, at which ``fact`` does not hold or raises, and what it said there."""
+    found = [(arguments, _answer(fact, arguments)) for arguments in itertools.product(*choices)]
+    return [(arguments, answer) for arguments, answer in found if answer is not True]
+
+
+def _answer(fact, arguments):
+    try:
+        answer = fact(*arguments)
+    except Exception as error:
+        return repr(error)
+    return True if answer else answer
 
 
 def numbers(low=-4.0, high=4.0):

@@ -1,11 +1,14 @@
 """Solvers and problems of the contract: a newcomer adds a row here and is tested."""
 
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 
 import xrisk
 from tests.conftest import table
+from xrisk.compile import uncompiled
 from xrisk.data.rows import frozen
 from xrisk.functions import L2, AffineLoss, Ball, Identity, LogSumExp, MaxOuter, Restricted, Square
 from xrisk.inner import Groups, Indexed, LinearModel, as_rows, inner_pooled
@@ -118,7 +121,7 @@ class Case(NamedTuple):
 
 SLOW = Stagewise(0.2, 0.5, 2000, 2.0)
 
-CASES = [
+CASES = [  # the first of each solver is the one whose compiled runs are quick tests
     Case("alexr-cvar-last", cvar, ALEXR(0.05, 0.1, blocks=3, batch=4, average=LastIterate()), 20000, 0.05),
     Case("alexr-cvar-stages", cvar, ALEXR(SLOW, SLOW, blocks=3, batch=8, average=StageAverage(SLOW)), 30000, 0.01),
     Case("alexr-cvar-theta0", cvar, ALEXR(0.05, 0.1, theta=0.0, blocks=3, average=UniformAverage()), 20000, 0.05),
@@ -129,8 +132,8 @@ CASES = [
     Case("alexr-squares", squares, ALEXR(0.05, 0.1, blocks=2, average=PolynomialAverage(2)), 20000, 0.02),
     Case("alexr-noisy", noisy, ALEXR(0.1, 0.05, blocks=2, average=GeometricAverage(0.999)), 20000, 0.02),
     Case("bsgd", chi2_logistic, BSGD(0.02, blocks=3, batch=8), 10000, 0.01),  # the bias, at most σ₀²/16, is in the gap
-    Case("msvr-v1", chi2_logistic, MSVR(blocks=3, gradient=AveragedGradient()), 10000, 0.01),
     Case("msvr-v2", chi2_logistic, MSVR(blocks=3), 10000, 0.01),
+    Case("msvr-v1", chi2_logistic, MSVR(blocks=3, gradient=AveragedGradient()), 10000, 0.01),
     Case("msvr-v3", chi2_logistic, SnapshotMSVR(epoch=7, blocks=3), 5000, 0.001),
     Case("msvr-stagewise", chi2_logistic, Restarted(MSVR(0.1, 0.5, 0.5, blocks=3), 30, step_factor=0.7), 10000, 0.01),
     Case("sox-boost", chi2_logistic, Restarted(SOX(0.1, 0.5, 0.5, blocks=3), 30), 10000, 0.01),
@@ -153,3 +156,18 @@ CASES = [
     Case("nssd", cvar, NSSD(blocks=2), 10000, 0.005),
     Case("alexr-dl", cvar, ALEXRDL(ALEXR(0.05, 0.1, blocks=3), length=15), 20000, 0.01),
 ]
+
+FIRST = list({type(case.solver): case for case in reversed(CASES)}.values())
+
+
+def plain(cases):
+    """Cases as parameters of runs in plain Python, for the fixture `case`."""
+    return [pytest.param((case, uncompiled), id=f"{case.name}-plain") for case in cases]
+
+
+def compiled(cases):
+    """Cases as parameters of compiled runs; compiling takes seconds, so only the first of each solver is quick."""
+    return [
+        pytest.param((case, nullcontext), id=f"{case.name}-compiled", marks=[] if case in FIRST else [pytest.mark.slow])
+        for case in cases
+    ]

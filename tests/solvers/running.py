@@ -4,6 +4,7 @@ import importlib
 
 import numpy as np
 
+from xrisk.compile import uncompiled
 from xrisk.inner import inner_size
 
 
@@ -16,12 +17,16 @@ def begin(stated, solver, seed=0, start=0.0):
 
 
 def iterates(stated, solver, steps=50, seed=0):
-    """The start x_0 and the iterates x_1, …, x_T; not from zero, where every risk stands on the kink of CVaR."""
+    """The start x_0 and the iterates x_1, …, x_T; not from zero, where every risk stands on the kink of CVaR.
+
+    Nothing is compiled: the contract compares compiled runs with these.
+    """
     problem, solver, state, rng = begin(stated, solver, seed, start=0.1)
     xs = [state.w.copy()]
-    for _ in range(steps):
-        state = solver.advance(problem, state, 1, rng)
-        xs.append(state.w.copy())
+    with uncompiled():
+        for _ in range(steps):
+            state = solver.advance(problem, state, 1, rng)
+            xs.append(state.w.copy())
     return xs[0], np.array(xs[1:])
 
 

@@ -54,6 +54,7 @@ class Naive:
         return np.array([s @ self.X[r] / len(r) for s, r in zip(slope, rows, strict=True)])
 
 
+@pytest.mark.usefixtures("plain")
 def test_cvar_follows_the_naive_twin_on_the_same_stream():
     X, y, groups = table()
     alpha, l2, theta, batch, blocks, step, dual_step = 0.4, 0.1, 0.7, 5, 3, 0.05, 0.2
@@ -90,6 +91,7 @@ def test_cvar_follows_the_naive_twin_on_the_same_stream():
 @pytest.mark.parametrize(
     ("outer", "mirror"), [(MaxOuter(), Entropy()), (LogSumExp(2.0), Entropy()), (LogSumExp(2.0), Conjugate())]
 )
+@pytest.mark.usefixtures("plain")
 def test_vector_blocks_follow_the_naive_twin(outer, mirror):
     X, y, groups = table()
     step, dual_step, theta, batch = 0.05, 0.3, 1.0, 3
@@ -128,6 +130,7 @@ def test_vector_blocks_follow_the_naive_twin(outer, mirror):
     np.testing.assert_allclose(xs, expected, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.usefixtures("plain")
 def test_the_hard_instance_follows_the_naive_twin_with_one_noise_for_all_blocks():
     instance = hard_smooth(5, eps=0.005)
     nu, sigma = instance.problem.inner.nu, 1.0
@@ -183,6 +186,7 @@ def test_plain_python_functions_give_the_iterates_of_the_compiled_problem():
     np.testing.assert_allclose(state.w, compiled[-1], rtol=1e-10)
 
 
+@pytest.mark.usefixtures("plain")
 def test_unsampled_dual_blocks_do_not_move():
     _, state, problem, solver = run(tasks(MaxOuter()), ALEXR(blocks=1), steps=3)
     before = state.z.copy()
@@ -190,6 +194,7 @@ def test_unsampled_dual_blocks_do_not_move():
     assert (before != state.z).any(axis=1).sum() == 1
 
 
+@pytest.mark.usefixtures("plain")
 def test_the_mean_of_iterates_is_what_is_reported():
     problem = xrisk.group_dro(*table(), divergence="cvar", alpha=0.4, l2=0.1)
     xs, state, _, solver = run(problem, ALEXR(average=UniformAverage()))
@@ -207,6 +212,7 @@ def test_the_mean_of_iterates_is_what_is_reported():
     ],
     ids=lambda a: type(a).__name__,
 )
+@pytest.mark.usefixtures("plain")
 def test_averaged_duals_equal_the_running_average_of_all_blocks(average):
     from xrisk.solvers.schedules import average_weight
 
@@ -221,6 +227,7 @@ def test_averaged_duals_equal_the_running_average_of_all_blocks(average):
     np.testing.assert_allclose(solver.dual(problem, state), mean, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.usefixtures("plain")
 def test_identity_outer_is_proximal_sgd():
     X, y, groups = table()
     inner = xrisk.group_dro(X, y, groups).inner
@@ -238,6 +245,7 @@ def test_identity_outer_is_proximal_sgd():
     np.testing.assert_allclose(xs[-1], x, rtol=1e-10)
 
 
+@pytest.mark.usefixtures("plain")
 def test_conjugate_and_quadratic_maps_agree_for_a_square_with_matched_steps():
     X, y, groups = table()
     base = xrisk.group_dro(X, y, groups).inner
@@ -248,6 +256,7 @@ def test_conjugate_and_quadratic_maps_agree_for_a_square_with_matched_steps():
     np.testing.assert_allclose(a, b, rtol=1e-9)
 
 
+@pytest.mark.usefixtures("plain")
 def test_a_full_batch_has_no_noise_and_converges_linearly():
     """Blocks of one row, all of them each time: no noise is left, and r is strongly convex."""
     X, y, _ = table(n=30)

@@ -7,7 +7,7 @@ import pytest
 
 import xrisk
 from tests.solvers import running
-from tests.solvers.cases import CASES
+from tests.solvers.cases import CASES, compiled, plain
 from xrisk.compile import specialise
 from xrisk.inner import (
     batch_value,
@@ -27,10 +27,12 @@ from xrisk.inner import (
 )
 from xrisk.run.checkpoint import leaves, with_leaves
 
-each = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-each_kernel = pytest.mark.parametrize(  # a solver around another one has no kernel of its own
-    "case", [case for case in CASES if "solver" not in case.solver._fields], ids=lambda case: case.name
-)
+KERNELS = [case for case in CASES if "solver" not in case.solver._fields]  # a solver around another one has none
+
+each = pytest.mark.parametrize("case", plain(CASES) + compiled(CASES), indirect=True)
+each_plain = pytest.mark.parametrize("case", plain(CASES), indirect=True)
+each_compiled = pytest.mark.parametrize("case", compiled(CASES), indirect=True)
+each_kernel = pytest.mark.parametrize("case", compiled(KERNELS), indirect=True)
 
 
 def begin(case, seed=0):
@@ -90,14 +92,14 @@ def test_the_start_is_untouched(case):
 
 @each
 def test_the_same_seed_gives_the_same_run(case):
-    runs = [xrisk.minimize(case.problem(), case.solver, budget=xrisk.Budget(iterations=40), rng=7) for _ in range(2)]
+    runs = [xrisk.minimize(case.problem(), case.solver, budget=xrisk.Budget(iterations=10), rng=7) for _ in range(2)]
     np.testing.assert_array_equal(runs[0].w, runs[1].w)
     np.testing.assert_array_equal(runs[0].dual, runs[1].dual)
 
 
 @each
 def test_another_seed_gives_another_run(case):
-    runs = [xrisk.minimize(case.problem(), case.solver, budget=xrisk.Budget(iterations=40), rng=s) for s in (1, 2)]
+    runs = [xrisk.minimize(case.problem(), case.solver, budget=xrisk.Budget(iterations=10), rng=s) for s in (1, 2)]
     assert (runs[0].w != runs[1].w).any()
 
 
@@ -159,7 +161,7 @@ def _(g, w, y, grad):
     exact_vjp(g.inner, w, y, grad)
 
 
-@each
+@each_plain
 def test_declared_oracles_equal_counted_ones(case):
     problem, solver, state, rng = begin(case)
     counts = {"values": 0, "gradients": 0}
@@ -185,15 +187,15 @@ def test_a_counting_wrapper_runs_the_same_iterations_uncompiled(case):
 def test_resuming_equals_never_stopping(case, tmp_path):
     path = tmp_path / "run"
     stated, solver = case.problem(), case.solver
-    whole = xrisk.minimize(stated, solver, budget=xrisk.Budget(iterations=60), rng=3)
+    whole = xrisk.minimize(stated, solver, budget=xrisk.Budget(iterations=40), rng=3)
     xrisk.minimize(stated, solver, budget=xrisk.Budget(iterations=25), rng=3, checkpoint=xrisk.Checkpoint(path))
-    parts = xrisk.resume(stated, solver, path, budget=xrisk.Budget(iterations=60))
+    parts = xrisk.resume(stated, solver, path, budget=xrisk.Budget(iterations=40))
     np.testing.assert_array_equal(whole.w, parts.w)
     np.testing.assert_array_equal(whole.dual, parts.dual)
     assert [p.value for p in parts.trace.points if p.iterations != 25] == [p.value for p in whole.trace.points]
 
 
-@each
+@each_compiled
 def test_it_converges_to_the_exact_optimum(case):
     stated = case.problem()
     aim = case.aim(stated)
@@ -201,7 +203,7 @@ def test_it_converges_to_the_exact_optimum(case):
     assert -1e-8 < aim.value(result.w) - xrisk.solvers.exact(aim).value < case.gap
 
 
-@each
+@each_plain
 def test_the_card_is_filled_in(case):
     card = case.solver.card()
     assert card.confidence in ("read", "recalled", "reconstructed")

@@ -20,6 +20,8 @@ from xrisk.solvers import (
     UnitStep,
 )
 
+pytestmark = pytest.mark.usefixtures("plain")
+
 SETTING = {"step": 0.05, "track": 0.3, "momentum": 0.2, "blocks": 3}
 
 

@@ -63,6 +63,7 @@ def bellman():
     return xrisk.applications.bellman(P, rng.random(12), rng.random((12, 3)), discount=0.9, l2=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("problem", "step", "samples"), [(pushed(), 0.1, None), (bellman(), 0.05, 144)])
 def test_pairs_and_transitions_have_full_passes(problem, step, samples):
     count = xrisk.inner.inner_samples(problem.inner)

@@ -7,6 +7,8 @@ from tests.solvers.cases import chi2_logistic, cvar
 from tests.solvers.running import begin
 from xrisk.solvers import BSGD, MSVR, SOX, Decreasing, LastIterate, Restarted
 
+pytestmark = pytest.mark.usefixtures("plain")
+
 SOLVER = SOX(0.1, 0.5, 0.4, blocks=3)
 
 

@@ -11,6 +11,8 @@ from xrisk.functions import Smoothed
 from xrisk.problem import coupled
 from xrisk.solvers import SONEX, SOX
 
+pytestmark = pytest.mark.usefixtures("plain")
+
 SETTING = {"step": 0.05, "track": 0.3, "momentum": 0.4, "blocks": 3}
 
 

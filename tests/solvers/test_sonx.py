@@ -12,6 +12,8 @@ from xrisk.functions import LogSumExp
 from xrisk.solvers import SONX, SOX, OldValue, TheoryCorrection
 from xrisk.solvers.shared.tracking import correction_weight
 
+pytestmark = pytest.mark.usefixtures("plain")
+
 SETTING = {"step": 0.05, "track": 0.3, "blocks": 3}
 
 

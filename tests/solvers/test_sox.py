@@ -10,6 +10,8 @@ from tests.solvers.running import begin, iterates
 from xrisk.functions import LogSumExp
 from xrisk.solvers import ALEXR, SOX, Conjugate, FreshBatch, LastIterate, OldValue, SameBatch
 
+pytestmark = pytest.mark.usefixtures("plain")
+
 
 @pytest.mark.parametrize(
     ("pairing", "again", "old"),

@@ -7,7 +7,7 @@ import xrisk
 from tests.conftest import table
 from tests.reference import problems
 from tests.reference.problems import sampled
-from tests.solvers.cases import CASES
+from tests.solvers.cases import CASES, compiled
 from tests.solvers.running import begin, iterates, kernel_of
 from xrisk.functions import Identity
 from xrisk.solvers import BSGD, MSVR, SONEX, SONX, AveragedGradient, SnapshotMSVR
@@ -74,18 +74,20 @@ def test_whole_blocks_have_no_noise(divergence, solver):
     np.testing.assert_allclose(*runs, rtol=1e-9, atol=1e-12)
 
 
+def named(*beginnings):
+    return [case for case in CASES if case.name.startswith(beginnings)]
+
+
 def found(case):
     return xrisk.minimize(case.problem(), case.solver, budget=xrisk.Budget(iterations=case.iterations), rng=0)
 
 
-@pytest.mark.parametrize(
-    "case", [case for case in CASES if case.name.startswith(("bsgd", "msvr"))], ids=lambda c: c.name
-)
+@pytest.mark.parametrize("case", compiled(named("bsgd", "msvr")), indirect=True)
 def test_averaged_slopes_are_near_the_optimal_duals(case):
     np.testing.assert_allclose(found(case).dual, xrisk.solvers.exact(case.problem()).dual, atol=0.02)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.name.startswith("son")], ids=lambda c: c.name)
+@pytest.mark.parametrize("case", compiled(named("son")), indirect=True)
 def test_averaged_slopes_at_a_kink_are_weights(case):
     """Each in [0, 1/α]; their mean is one, which makes the threshold optimal."""
     y = found(case).dual
