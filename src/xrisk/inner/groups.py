@@ -39,6 +39,7 @@ from xrisk.inner.oracle import (
     new_batch,
     uniform_index,
 )
+from xrisk.inner.rows import fetch_row
 
 
 @generic
@@ -190,6 +191,7 @@ def _(g, i, rng, batch):
             batch.rows[b] = row_at(g.index, p)
             batch.target[b] = g.model.target[batch.rows[b]]
             batch.weights[b] = weight_at(g.weight, p) / size
+            fetch_row(g.model.rows, batch.rows[b])
     return batch
 
 
@@ -209,13 +211,12 @@ def _(g, i, w, w_prev, batch, out, out_prev):
 @batch_vjp.of(Groups)
 def _(g, i, w, batch, y, scale, grad):
     size = batch.rows.size // g.dim
-    used = False
+    used = 0  # places up to the last component of some weight: a block of none has no gradient to add
     for j in range(g.dim):
-        used = used or y[j] != 0.0
+        used = (j + 1) * size if y[j] != 0.0 else used
         for b in range(j * size, (j + 1) * size):
             batch.work_prev[b] = scale * y[j] * batch.weights[b]
-    if used:  # a block of no weight has no gradient to add
-        add_batch_grads(g.model, batch.rows, batch.target, w, batch.work_prev, batch.work, grad)
+    add_batch_grads(g.model, batch.rows[:used], batch.target, w, batch.work_prev, batch.work[:used], grad)
 
 
 @register_jitable
