@@ -16,13 +16,13 @@ import matplotlib as mpl
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
-from xrisk.solvers import exact
 
 from xrisk import Problem
 from xrisk.applications import hard_nonsmooth, hard_smooth
 from xrisk.functions import L2, AffineLoss, Ball, CVaRHinge, Softplus
 from xrisk.inner import Equal, Groups, InOrder, LinearModel, as_rows
 from xrisk.inner.oracle import inner_size
+from xrisk.solvers import exact
 from xrisk.solvers.theory import Constants, Setting, theorem_5_7, theorem_5_9
 
 N = 32  # inner functions of every problem

@@ -18,10 +18,13 @@ from typing import Any, NamedTuple
 import llvmlite
 import numba
 import numpy as np
+from llvmlite import ir
 from numba import njit, types
-from numba.core import serialize
+from numba.core import cgutils, serialize
 from numba.core.caching import FunctionCache
 from numba.core.registry import CPUDispatcher
+from numba.extending import intrinsic, overload
+from numba.np.arrayobj import make_array
 
 from xrisk.sources import digest_of, snapshot
 
@@ -32,6 +35,39 @@ snapshot()  # before any kernel is imported: an edit from here on is not what th
 # a loop of products whose sum may be reordered, which is what lets it use vector registers; infinities and NaN
 # keep their meaning. Not for formulas: reordering would undo their care about cancellation.
 dot_loop = njit(error_model="numpy", fastmath={"reassoc", "contract"})
+
+
+CACHE_LINE, FETCHED = 64, 2048  # bytes; of a longer row the beginning is asked for, the processor sees the rest coming
+
+
+def prefetch(X, k):
+    """Ask for row k of a matrix before it is read, without waiting for it; nothing happens outside kernels."""
+
+
+@overload(prefetch)
+def _prefetch(X, k):
+    step, most = CACHE_LINE // (X.dtype.bitwidth // 8), FETCHED // (X.dtype.bitwidth // 8)
+
+    def lines(X, k):
+        for j in range(0, min(X.shape[1], most), step):
+            _prefetch_line(X, k, j)
+
+    return lines
+
+
+@intrinsic
+def _prefetch_line(typing_context, X, k, j):
+    def generate(context, builder, signature, arguments):
+        array = make_array(signature.args[0])(context, builder, arguments[0])
+        place = cgutils.get_item_pointer(context, builder, signature.args[0], array, arguments[1:])
+        place = builder.bitcast(place, cgutils.voidptr_t)
+        flag = ir.IntType(32)
+        shape = ir.FunctionType(ir.VoidType(), [place.type, flag, flag, flag])
+        asked = builder.module.declare_intrinsic("llvm.prefetch", [place.type], shape)
+        builder.call(asked, [place, flag(0), flag(3), flag(1)])  # to read, into the nearest cache, of data
+        return context.get_dummy_value()
+
+    return types.void(X, types.intp, types.intp), generate
 
 
 def kernel(function: Callable) -> Any:

@@ -6,7 +6,8 @@ import scipy.sparse
 
 import xrisk
 from tests.conftest import table
-from xrisk.data.rows import add_row, add_rows, row_dot, row_dots, row_norm, rows_dot, rows_dots
+from xrisk.compile import kernel
+from xrisk.data.rows import add_row, add_rows, fetch_row, row_dot, row_dots, row_norm, rows_dot, rows_dots
 from xrisk.inner import (
     CSR,
     Dense,
@@ -208,3 +209,25 @@ def test_the_softmax_model_is_the_multinomial_loss():
     exact_vjp(g, w, one, grad)
     e = 1e-6 * np.eye(12)[7]
     assert grad[7] == pytest.approx((values(g, w + e) - values(g, w - e)).sum() / 2e-6, rel=1e-6)
+
+
+@kernel
+def fetch_all(rows, n):
+    for k in range(n):
+        fetch_row(rows, k)
+
+
+@pytest.mark.parametrize("width", [1, 7, 3000])
+@pytest.mark.parametrize("store", [np.float32, np.float64, scipy.sparse.csr_matrix], ids=["float32", "float64", "CSR"])
+def test_a_row_may_be_asked_for_before_it_is_read(store, width):
+    X = np.ones((5, width))
+    rows = WithIntercept(as_rows(store(X)))
+    fetch_all(rows, 5)
+    assert row_dot(rows, 4, np.ones(width + 1)) == width + 1
+
+
+def test_a_block_of_no_weight_adds_no_gradient():
+    g, grad = inner(), np.zeros(4)
+    batch = draw(g, 1, np.random.default_rng(0), new_batch(g, 5))
+    batch_vjp(g, 1, np.full(4, np.nan), batch, np.zeros(1), 1.0, grad)
+    assert (grad == 0.0).all()

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
-from xrisk.compile import dot_loop
+from xrisk.compile import dot_loop, prefetch
 from xrisk.generic import generic
 
 
@@ -32,6 +32,16 @@ def row_dots(rows, k, w, w_prev):
 @generic
 def add_row(rows, k, scale, grad):
     """Add scale·row k to ``grad``."""
+
+
+@generic
+def fetch_row(rows, k):
+    """Tell the memory that row k is about to be read: what a batch waits for then arrives together."""
+
+
+@fetch_row.otherwise
+def _(rows, k):
+    pass
 
 
 @generic
@@ -195,6 +205,11 @@ def _(rows, k, scale, grad):
         grad[j] += scale * x[j]
 
 
+@fetch_row.of(Dense)
+def _(rows, k):
+    prefetch(rows.X, k)
+
+
 @rows_dot.of(Dense)
 def _(rows, chosen, w, out):
     fours = chosen.size // 4 * 4
@@ -295,6 +310,11 @@ def _(rows, k, w, w_prev):
 def _(rows, k, scale, grad):
     add_row(rows.rows, k, scale, grad[:-1])
     grad[-1] += scale
+
+
+@fetch_row.of(WithIntercept)
+def _(rows, k):
+    fetch_row(rows.rows, k)
 
 
 @rows_dot.of(WithIntercept)

@@ -84,7 +84,7 @@ class CallableBatch(NamedTuple):
     """What the user's ``sample`` returned, and how many samples it was asked for."""
 
     size: int
-    samples: Any
+    samples: list[Any]  # of one entry
 
 
 @inner_count.of(Callables)
@@ -119,22 +119,23 @@ def _(g):
 
 @new_batch.of(Callables)
 def _(g, size):
-    return CallableBatch(size, None)
+    return CallableBatch(size, [None])
 
 
 @draw.of(Callables)
 def _(g, i, rng, batch):
-    return CallableBatch(batch.size, g.sample(i, rng, batch.size))
+    batch.samples[0] = g.sample(i, rng, batch.size)
+    return batch
 
 
 @batch_value.of(Callables)
 def _(g, i, w, batch, out):
-    out[:] = g.value(i, w, batch.samples)
+    out[:] = g.value(i, w, batch.samples[0])
 
 
 @batch_vjp.of(Callables)
 def _(g, i, w, batch, y, scale, grad):
-    grad += scale * np.asarray(g.vjp(i, w, batch.samples, y))
+    grad += scale * np.asarray(g.vjp(i, w, batch.samples[0], y))
 
 
 @exact_values.of(Callables)

@@ -6,7 +6,7 @@ import numpy as np
 from numba.extending import register_jitable
 
 from xrisk.data.products import scaled_norms
-from xrisk.data.rows import row_size
+from xrisk.data.rows import fetch_row, row_size
 from xrisk.generic import generic
 from xrisk.inner.models import (
     LinearModel,
@@ -80,6 +80,7 @@ class GroupBatch(NamedTuple):
     """Sampled rows of a block, component after component, and room to work on them."""
 
     rows: np.ndarray  # (places,)
+    target: np.ndarray  # (places,)
     weights: np.ndarray  # (places,) over the number of samples
     work: np.ndarray  # (places,)
     work_prev: np.ndarray  # (places,)
@@ -178,7 +179,8 @@ def _(g):
 def _(g, size):
     places = size * g.dim
     rows = np.empty(places, dtype=np.int64)
-    return GroupBatch(rows, np.empty(places), np.empty(places), np.empty(places))
+    target = np.empty(places, dtype=g.model.target.dtype)
+    return GroupBatch(rows, target, np.empty(places), np.empty(places), np.empty(places))
 
 
 @draw.of(Groups)
@@ -189,19 +191,21 @@ def _(g, i, rng, batch):
         for b in range(j * size, (j + 1) * size):
             p = uniform_index(rng, low, high)
             batch.rows[b] = row_at(g.index, p)
+            batch.target[b] = g.model.target[batch.rows[b]]
             batch.weights[b] = weight_at(g.weight, p) / size
+            fetch_row(g.model.rows, batch.rows[b])
     return batch
 
 
 @batch_value.of(Groups)
 def _(g, i, w, batch, out):
-    batch_losses(g.model, batch.rows, w, batch.work)
+    batch_losses(g.model, batch.rows, batch.target, w, batch.work)
     weighted_sums(batch.weights, batch.work, out)
 
 
 @batch_values.of(Groups)
 def _(g, i, w, w_prev, batch, out, out_prev):
-    batch_loss_pairs(g.model, batch.rows, w, w_prev, batch.work, batch.work_prev)
+    batch_loss_pairs(g.model, batch.rows, batch.target, w, w_prev, batch.work, batch.work_prev)
     weighted_sums(batch.weights, batch.work, out)
     weighted_sums(batch.weights, batch.work_prev, out_prev)
 
@@ -209,13 +213,12 @@ def _(g, i, w, w_prev, batch, out, out_prev):
 @batch_vjp.of(Groups)
 def _(g, i, w, batch, y, scale, grad):
     size = batch.rows.size // g.dim
-    used = False
+    used = 0  # places up to the last component of some weight: a block of none has no gradient to add
     for j in range(g.dim):
-        used = used or y[j] != 0.0
+        used = (j + 1) * size if y[j] != 0.0 else used
         for b in range(j * size, (j + 1) * size):
             batch.work_prev[b] = scale * y[j] * batch.weights[b]
-    if used:  # a block of no weight has no gradient to add
-        add_batch_grads(g.model, batch.rows, w, batch.work_prev, batch.work, grad)
+    add_batch_grads(g.model, batch.rows[:used], batch.target, w, batch.work_prev, batch.work[:used], grad)
 
 
 @register_jitable

@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba.extending import register_jitable
 
 from xrisk.data.rows import (
     Dense,
@@ -53,34 +54,34 @@ def add_sample_grad(model, k, w, scale, grad):
 
 
 @generic
-def batch_losses(model, chosen, w, out):
-    """Losses on the rows ``chosen``."""
+def batch_losses(model, chosen, target, w, out):
+    """Losses on the rows ``chosen``, whose targets stand in ``target``."""
 
 
 @batch_losses.otherwise
-def _(model, chosen, w, out):
+def _(model, chosen, target, w, out):
     for b in range(chosen.size):
         out[b] = sample_loss(model, chosen[b], w)
 
 
 @generic
-def batch_loss_pairs(model, chosen, w, w_prev, out, out_prev):
+def batch_loss_pairs(model, chosen, target, w, w_prev, out, out_prev):
     """Losses on the rows ``chosen`` at two points."""
 
 
 @batch_loss_pairs.otherwise
-def _(model, chosen, w, w_prev, out, out_prev):
+def _(model, chosen, target, w, w_prev, out, out_prev):
     for b in range(chosen.size):
         out[b], out_prev[b] = sample_losses(model, chosen[b], w, w_prev)
 
 
 @generic
-def add_batch_grads(model, chosen, w, scales, work, grad):
+def add_batch_grads(model, chosen, target, w, scales, work, grad):
     """Add Σ scales[b]·(gradient on row chosen[b]) to ``grad``; ``work`` is room for a score per row."""
 
 
 @add_batch_grads.otherwise
-def _(model, chosen, w, scales, work, grad):
+def _(model, chosen, target, w, scales, work, grad):
     for b in range(chosen.size):
         add_sample_grad(model, chosen[b], w, scales[b], grad)
 
@@ -162,26 +163,30 @@ def _(model, k, w, scale, grad):
 
 
 @batch_losses.of(LinearModel)
-def _(model, chosen, w, out):
+def _(model, chosen, target, w, out):
     rows_dot(model.rows, chosen, w, out)
-    for b in range(chosen.size):
-        out[b] = loss_value(model.loss, out[b], model.target[chosen[b]])
+    to_losses(model.loss, target, out)
 
 
 @batch_loss_pairs.of(LinearModel)
-def _(model, chosen, w, w_prev, out, out_prev):
+def _(model, chosen, target, w, w_prev, out, out_prev):
     rows_dots(model.rows, chosen, w, w_prev, out, out_prev)
-    for b in range(chosen.size):
-        y = model.target[chosen[b]]
-        out[b] = loss_value(model.loss, out[b], y)
-        out_prev[b] = loss_value(model.loss, out_prev[b], y)
+    to_losses(model.loss, target, out)
+    to_losses(model.loss, target, out_prev)
+
+
+@register_jitable
+def to_losses(loss, target, z):
+    """Losses in the place of scores; nothing is gathered here, so that the loop may use vectors."""
+    for b in range(z.size):
+        z[b] = loss_value(loss, z[b], target[b])
 
 
 @add_batch_grads.of(LinearModel)
-def _(model, chosen, w, scales, work, grad):
+def _(model, chosen, target, w, scales, work, grad):
     rows_dot(model.rows, chosen, w, work)
     for b in range(chosen.size):
-        work[b] = scales[b] * loss_slope(model.loss, work[b], model.target[chosen[b]])
+        work[b] = scales[b] * loss_slope(model.loss, work[b], target[b])
     add_rows(model.rows, chosen, work, grad)
 
 

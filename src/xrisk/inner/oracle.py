@@ -42,7 +42,7 @@ def new_batch(g, size):
 
 @generic
 def draw(g, i, rng, batch):
-    """Draw samples of gᵢ and return the batch; its room may be that of ``batch``."""
+    """Draw samples of gᵢ into ``batch`` and return it."""
 
 
 @generic

@@ -9,6 +9,7 @@ from xrisk.data.rows import (
     Dense,
     add_row,
     add_rows,
+    fetch_row,
     row_count,
     row_dot,
     row_dots,
@@ -110,6 +111,7 @@ def _(g, size):
 def _(g, i, rng, batch):
     for b in range(batch.rows.size):
         batch.rows[b] = g.inner[uniform_index(rng, 0, g.inner.size)]
+        fetch_row(g.rows, batch.rows[b])
     return batch
 
 

@@ -19,16 +19,7 @@ from xrisk.functions.loss.generics import (
     loss_value,
 )
 from xrisk.functions.parameters import positive
-from xrisk.functions.special import (
-    clip,
-    exp,
-    exp_conjugate,
-    log1pexp,
-    logistic_terms,
-    negative_entropy,
-    sigmoid,
-    sigmoid_slope,
-)
+from xrisk.functions.special import clip, exp, exp_conjugate, logistic_terms, negative_entropy
 
 
 class Logistic(NamedTuple):
@@ -137,17 +128,17 @@ def _(loss, y):
 
 @loss_value.of(Logistic)
 def _(loss, z, y):
-    return log1pexp(-y * z)
+    return logistic_terms(y * z)[0]
 
 
 @loss_slope.of(Logistic)
 def _(loss, z, y):
-    return -y * sigmoid(-y * z)
+    return -y * logistic_terms(y * z)[1]
 
 
 @loss_curvature.of(Logistic)
 def _(loss, z, y):
-    return sigmoid_slope(z)
+    return logistic_terms(z)[2]
 
 
 @loss_conjugate.of(Logistic)

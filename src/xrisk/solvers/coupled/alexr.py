@@ -170,7 +170,8 @@ def alexr_steps(problem, state, solver, n_steps, rng):
             order[a], order[b] = order[b], order[a]
             i = order[a]
             if a == 0 or not shares_batch(g):
-                batch, batch_grad = draw(g, i, rng, batch), draw(g, i, rng, batch_grad)
+                draw(g, i, rng, batch)
+                draw(g, i, rng, batch_grad)
             if solver.theta == 0.0:
                 batch_value(g, i, w, batch, u)
             else:
