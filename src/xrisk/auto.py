@@ -29,6 +29,7 @@ from xrisk.solvers.newton.solver import MAX_VARIABLES, NO_NEWTON, Newton, Newton
 WARM = 1e-2  # first smoothing of a warm start
 SAMPLE_TOL = 0.02  # to which samples of the rows are solved
 IN_VAIN = 3  # certificates in a row that leave the bounds as they were, after which a method is given up
+ASKED = 0.8  # of the tolerance: an estimate is not a proof
 LEAST_TOL = 1e-14
 ENDINGS = (None, Stop.CONVERGED, Stop.ROUNDING, Stop.FLAT, Stop.UNBOUNDED)
 
@@ -186,7 +187,7 @@ class Auto(NamedTuple):
             y = self.weights if self.weights.shape == shape else y
             known = certify_measured(problem.measured, Known(x, y if self.weights.shape == shape else None))
         ended = ENDINGS.index(Stop.CONVERGED) if self.reached(known, first) else 0
-        tol = 0.5 * self.tol
+        tol = ASKED * self.tol
         state = AutoState(
             x, y, NO_NEWTON, NO_LBFGS, 0, tol, first, known.primal, known.dual, first, 0, ended, 1.0, 0.0, 0
         )  # fmt: skip
@@ -278,7 +279,7 @@ def auto_step(problem: Staged, solver: Auto, state: AutoState, rng: Any) -> Auto
         run = run._replace(ended=0)
         return with_running(stage.solver, state, run)._replace(tol=0.2 * state.tol, tries=tries)
     if state.stage + 1 < len(problem.stages):
-        return _begin(problem, state._replace(tol=0.5 * solver.tol, tries=0), state.stage + 1, WARM)
+        return _begin(problem, state._replace(tol=ASKED * solver.tol, tries=0), state.stage + 1, WARM)
     return state._replace(ended=ENDINGS.index(stop if stop in (Stop.FLAT, Stop.UNBOUNDED) else Stop.ROUNDING))
 
 

@@ -12,6 +12,7 @@ import scipy.sparse
 import xrisk.functions as fn
 from xrisk import Problem, Stop, certify
 from xrisk.data.rows import frozen
+from xrisk.functions.smoothing import smoothable_loss
 from xrisk.generic import generic
 from xrisk.inner import (
     Callables,
@@ -19,11 +20,14 @@ from xrisk.inner import (
     Indexed,
     LinearModel,
     NoisyCoordinates,
+    Partitioned,
     SoftmaxModel,
     Weighted,
     WithIntercept,
     as_rows,
 )
+from xrisk.inner.groups import by_position
+from xrisk.inner.passes import DualTerms, Scores, pass_loss, score_count, scores_at, walk, with_loss
 from xrisk.solvers import exact
 
 ROWS, D, GROUPS = 60, 4, 6
@@ -166,13 +170,22 @@ def cvx_minimum(problem, u, w):
     return task.value
 
 
+def slopes(problem, best):
+    """The slopes v of the losses (rows, scores) that a result keeps by the scores they come from; rows in order."""
+    g = with_loss(problem.inner, smoothable_loss(pass_loss(problem.inner)))
+    z, move, gain, mu = best.slopes
+    unsized = np.zeros(z.shape[0])
+    every = walk(g, DualTerms(mu), Scores(z, move, unsized, unsized, gain), np.diff(g.offsets).astype(float))
+    return every.coefs[: score_count(g)].T
+
+
 def assert_optimal(problem, expected=None):
     expected = cvx_value(problem) if expected is None else expected
     best = exact(problem)
     slack = 1e-7 * max(1.0, abs(expected))
     assert best.value == pytest.approx(expected, rel=1e-6, abs=1e-8)
     assert best.value <= expected + slack
-    assert best.value == problem.value(best.w)
+    assert best.value == pytest.approx(problem.value(best.w), rel=1e-14)
     assert best.gap <= 1.01e-9 * max(abs(best.value), 1e-3 * max(1.0, abs(problem.value(0 * best.w))))
     assert best.stop is Stop.CONVERGED
     return best
@@ -324,16 +337,16 @@ def test_dual_weights_of_a_risk_are_in_its_dual_set(risk):
 def test_slopes_are_in_the_domain_of_the_conjugate(loss):
     problem = Problem(groups(loss), fn.CVaRRisk(0.4), RIDGE)
     best = exact(problem)
-    bounds = np.array([fn.loss_domain(loss, y) for y in problem.inner.model.target])
-    assert (bounds[:, 0] <= best.slopes).all()
-    assert (best.slopes <= bounds[:, 1]).all()
+    bounds, v = np.array([fn.loss_domain(loss, y) for y in problem.inner.model.target]), slopes(problem, best)[:, 0]
+    assert (bounds[:, 0] <= v).all()
+    assert (v <= bounds[:, 1]).all()
 
 
 def test_the_duals_balance_the_gradient():
     problem = Problem(groups(fn.Absolute()), fn.MaxRisk(), RIDGE)
     best = exact(problem)
     weight = np.repeat(best.dual[:, 0] / GROUPS / np.diff(OFFSETS), np.diff(OFFSETS))
-    pull = (weight * best.slopes) @ problem.inner.model.rows.X
+    pull = (weight * slopes(problem, best)[:, 0]) @ problem.inner.model.rows.X
     np.testing.assert_allclose(-pull / RIDGE.l2, best.w, atol=1e-4)
 
 
@@ -389,6 +402,17 @@ def test_listed_rows_are_copied_rows():
     expected = exact(Problem(Groups(model, offsets), fn.CVaRRisk(0.4), RIDGE))
     found = exact(Problem(listed, fn.CVaRRisk(0.4), RIDGE))
     assert found.value == pytest.approx(expected.value, rel=1e-11)
+
+
+@pytest.mark.parametrize("loss", [fn.Logistic(), fn.HingeLoss()], ids=name)
+def test_rows_of_mixed_groups_are_sorted_rows(loss):
+    codes = np.random.default_rng(3).permutation(np.arange(ROWS) % GROUPS).astype(np.int32)
+    order, offsets = np.argsort(codes, kind="stable"), frozen(np.arange(0, ROWS + 1, ROWS // GROUPS))
+    inner = groups(loss)
+    mixed = inner._replace(offsets=offsets, index=Partitioned(frozen(order), frozen(codes)))
+    model = LinearModel(as_rows(inner.model.rows.X[order]), frozen(inner.model.target[order]), loss)
+    expected = exact(Problem(Groups(model, offsets), fn.CVaRRisk(0.4), RIDGE))
+    assert exact(Problem(mixed, fn.CVaRRisk(0.4), RIDGE)).value == pytest.approx(expected.value, rel=1e-11)
 
 
 def test_weights_are_repeated_rows():
@@ -455,8 +479,17 @@ def test_softmax_agrees_with_cvxpy(outer, penalty):
     losses = cp.log_sum_exp(scores, axis=1) - cp.sum(cp.multiply(scores, np.eye(3)[target]), axis=1)
     u = cp.hstack([cp.sum(losses[a:b]) / (b - a) for a, b in itertools.pairwise(OFFSETS)])
     problem = Problem(inner, outer, penalty)
-    best = assert_optimal(problem, cvx_minimum(problem, u, w))
-    assert best.slopes.shape == (ROWS, 3)
+    assert_optimal(problem, cvx_minimum(problem, u, w))
+
+
+def test_slopes_of_many_classes_are_probabilities_less_the_class():
+    X, y = data()
+    target = np.digitize(y, [-1.0, 1.0])
+    problem = Problem(Groups(SoftmaxModel(as_rows(X), frozen(target), 3), OFFSETS), fn.CVaRRisk(0.4), RIDGE)
+    best = exact(problem)
+    odds = np.exp(X @ best.w.reshape(3, D).T)
+    expected = odds / odds.sum(axis=1, keepdims=True) - np.eye(3)[target]
+    np.testing.assert_allclose(slopes(problem, best), expected, atol=1e-6)
 
 
 def test_two_classes_of_softmax_are_the_logistic_loss():
@@ -515,7 +548,7 @@ def test_a_looser_tolerance_takes_fewer_steps_and_is_kept():
 
 def test_callables_are_refused():
     inner = Callables(1, 2, lambda *_: 0, lambda *_: 0.0, lambda *_: np.zeros(2), lambda *_: 0.0)
-    with pytest.raises(ValueError, match="exact needs group means of a linear model"):
+    with pytest.raises(ValueError, match="needs inner functions with full passes, got Callables"):
         exact(Problem(inner, fn.Softplus(), RIDGE))
 
 
@@ -536,7 +569,7 @@ def test_losses_that_overflow_at_the_start_are_refused():
 def test_scores_of_positions_follow_the_index():
     inner = groups()._replace(offsets=frozen(np.array([0, 2, 3])), index=Indexed(frozen(np.array([7, 1, 7]))))
     w = np.arange(4.0)
-    np.testing.assert_allclose(position_scores(inner, w)[:, 0], inner.model.rows.X[[7, 1, 7]] @ w)
+    np.testing.assert_allclose(by_position(inner, scores_at(inner, w))[:, 0], inner.model.rows.X[[7, 1, 7]] @ w)
 
 
 def test_a_foreign_outer_function_is_solved_by_its_own_curvature():

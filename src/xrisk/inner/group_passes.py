@@ -513,13 +513,11 @@ LEAST_SAMPLE = 20  # rows of a group that a sample keeps, if there are so many
 
 @sampled.of(Groups)
 def _(g, share, rng):
-    sizes = np.diff(g.offsets)
-    keep = np.minimum(sizes, np.maximum(LEAST_SAMPLE, np.ceil(share * sizes).astype(np.int64)))
-    order = rng.random(int(g.offsets[-1]))
-    order += g.groups()  # sorted, the positions of each group in random order
-    first = np.argsort(order, kind="stable")
-    within = np.arange(first.size) - np.repeat(g.offsets[:-1], sizes)
-    positions = np.sort(first[within < np.repeat(keep, sizes)])
+    mask = rng.random(int(g.offsets[-1])) < share
+    for group in np.flatnonzero(np.add.reduceat(mask, g.offsets[:-1], dtype=np.int64) < LEAST_SAMPLE):
+        low, high = int(g.offsets[group]), int(g.offsets[group + 1])
+        mask[low + rng.permutation(high - low)[:LEAST_SAMPLE]] = True
+    positions, keep = np.flatnonzero(mask), np.add.reduceat(mask, g.offsets[:-1], dtype=np.int64)
     listed = getattr(g.index, "rows", None)
     chosen = positions if listed is None else listed[positions]
     model = g.model._replace(rows=sampled_rows(g.model.rows, chosen), target=frozen(g.model.target[chosen]))

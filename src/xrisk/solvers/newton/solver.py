@@ -53,9 +53,10 @@ from xrisk.solvers.newton.smoothed import (
 )
 
 MAX_VARIABLES = 5000  # the Hessian is dense
-CUT = 0.3  # by which the smoothing falls from one step along the path to the next
-CENTRED = 0.03  # a point is near the path when its Newton decrement is below this part of the smoothing
+CUT = 0.1  # by which the smoothing falls from one step along the path to the next
+CENTRED = 0.1  # a point is near the path when its Newton decrement is below this part of the smoothing
 PATIENCE = 25  # steps towards the path at one smoothing, after which near enough is near enough
+PART = 0.6  # of the tolerance that smoothing may cost in the end
 SPARE = 1e-2  # part of the ridge by which the Hessian may be off: rows that matter less are left out
 LEAST_SMOOTHING = 1e-15
 RUNNING = 0
@@ -219,20 +220,20 @@ def newton_step(task: SmoothedProblem, state: NewtonState, tol: float) -> Newton
     gap, goal = max(short + decrement, 0.0), tol * max(abs(value), 1e-3 * task.size)
     off = decrement / (point.theta * task.size) if since <= PATIENCE else 0.0  # how far from the path
     hold, ended, dual = state.hold, RUNNING, None
-    if gap <= goal and (off <= 0.01 or short <= 1e-3 * goal):
+    if gap <= goal and (off <= CENTRED or short <= 1e-3 * goal):
         if not task.ridge.any() or _held_back(task, point) <= goal:
             rests = gap <= tol * abs(value) or _rests(task, point, newton)
             ended = ENDINGS.index(Stop.CONVERGED if rests else Stop.FLAT)
             point, dual = _last_step(task, point, newton)
         else:
             hold *= 1e-3
-    elif off > CENTRED or short <= 0.3 * goal:
+    elif off > CENTRED or short <= 1.01 * PART * goal:
         point = _search(task, point._replace(along=-decrement), newton)
     elif point.theta < LEAST_SMOOTHING:
         point, dual = _last_step(task, point, newton)
         ended = ENDINGS.index(Stop.ROUNDING)
     else:
-        theta = point.theta * max(CUT, min(0.2 * goal / max(short, 1e-300), 0.5))
+        theta = point.theta * max(CUT, min(PART * goal / max(short, 1e-300), 0.5))
         nearby = evaluate(task, point.x, point.z, 0.999 * point.theta, point)
         drift = gradient(task, nearby, row_terms(task, nearby)) - grad
         point, since = _advance(task, point, newton, solve(drift) / (0.001 * point.theta), theta), 0
