@@ -7,8 +7,23 @@ import scipy.sparse
 
 import xrisk.functions as fn
 from xrisk import Problem
-from xrisk.data.rows import frozen, row_size
-from xrisk.inner import Equal, Groups, Indexed, InOrder, LinearModel, SoftmaxModel, Weighted, WithIntercept, as_rows
+from xrisk.data.rows import frozen, row_count
+from xrisk.inner import (
+    Equal,
+    Groups,
+    Indexed,
+    InOrder,
+    LinearModel,
+    Pairs,
+    Partitioned,
+    SoftmaxModel,
+    Weighted,
+    WithIntercept,
+    as_rows,
+    inner_count,
+    inner_dim,
+)
+from xrisk.inner.passes import Slopes, pass_rows, score_count
 
 LOSSES = [
     fn.Logistic(),
@@ -83,7 +98,7 @@ class Known(NamedTuple):
 
     w: np.ndarray
     dual: np.ndarray | None = None
-    slopes: np.ndarray | None = None
+    slopes: Slopes | None = None
 
 
 def pick(rng, choices):
@@ -111,9 +126,22 @@ def random_groups(rng, loss, groups):
     model = random_model(rng, loss, random_rows(rng, X), X @ rng.standard_normal(d) + rng.standard_normal(n))
     labels = rng.permutation(np.concatenate([np.arange(groups), rng.integers(0, groups, n - groups)]))
     offsets = frozen(np.concatenate([[0], np.cumsum(np.bincount(labels))]))
-    index = Indexed(frozen(np.argsort(labels, kind="stable"))) if rng.random() < 0.5 else InOrder()
-    weight = Weighted(frozen(rng.exponential(size=n))) if rng.random() < 0.3 else Equal()
+    order, weights = np.argsort(labels, kind="stable"), rng.exponential(size=n)
+    listed = Indexed(frozen(rng.integers(0, n, n)))
+    index = pick(rng, (InOrder(), InOrder(), listed, Partitioned(frozen(order), frozen(labels.astype(np.int32)))))
+    weight = Weighted(frozen(weights[order]), frozen(weights)) if rng.random() < 0.3 else Equal()
     return Groups(model, offsets, index, weight)
+
+
+def random_pairs(rng, loss, *, outer=None, penalty=None):
+    """A problem of means over pairs of 5 to 40 rows; the outer function and the penalty are drawn if not given."""
+    n, d = int(rng.integers(5, 41)), int(rng.integers(2, 6))
+    X = rng.standard_normal((n, d)) * pick(rng, (1.0, 1e-3, 10.0)) + pick(rng, (0.0, 5.0))
+    ahead = int(rng.integers(1, n))
+    rows = as_rows(pick(rng, (X, X.astype(np.float32), scipy.sparse.csr_array(np.where(np.abs(X) < 0.5, 0, X)))))
+    inner = Pairs(rows, frozen(np.arange(ahead)), frozen(np.arange(ahead, n)), loss, pick(rng, (1.0, -1.0)))
+    outer = pick(rng, RISKS + MONOTONE + (FREE if fn.loss_is_affine(loss) else [])) if outer is None else outer
+    return Problem(inner, outer, pick(rng, PENALTIES) if penalty is None else penalty)
 
 
 def random_rows(rng, X):
@@ -132,9 +160,8 @@ def random_model(rng, loss, rows, y):
 
 def random_points(rng, problem, near):
     """Points of every size, most with duals that are not feasible; ``near`` (d,) is one to stay close to."""
-    g = problem.inner
-    d, n = near.size, (g.offsets.size - 1) // g.dim
-    positions = (int(g.offsets[-1]), near.size // row_size(g.model.rows))
+    g, d = problem.inner, near.size
+    n, m = inner_count(g), inner_dim(g)
     points = [np.zeros(d), near, near + 1e-8 * rng.standard_normal(d)]
     points += [size * rng.standard_normal(d) for size in (1e-12, 0.1, 1.0, 1e3, 1e6)]
     for w in points[1:]:
@@ -142,6 +169,12 @@ def random_points(rng, problem, near):
             fn.prox(problem.penalty, w, 1e-300)
     known = [Known(w) for w in points]
     size = pick(rng, (1.0, 1e-6, 1e6))
-    known += [Known(w, size * rng.standard_normal((n, g.dim))) for w in points]
-    known += [Known(w, rng.exponential(size=(n, g.dim)), size * rng.standard_normal(positions)) for w in points[:4]]
+    known += [Known(w, size * rng.standard_normal((n, m))) for w in points]
+    known += [Known(w, rng.exponential(size=(n, m)), random_slopes(rng, g, size)) for w in points[:4]]
     return known
+
+
+def random_slopes(rng, g, size):
+    scores = (row_count(pass_rows(g)), score_count(g))
+    z, move = size * rng.standard_normal((2, *scores))
+    return Slopes(z, move, rng.standard_normal(inner_count(g) * inner_dim(g)), pick(rng, (0.0, 1e-9, 0.1)) * size)

@@ -1,6 +1,8 @@
 """Certificates: no dual bound exceeds any primal one, on thousands of problems, and the gap closes along a run."""
 
+import re
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -16,15 +18,37 @@ from tests.random_problems import (
     PENALTIES,
     RISKS,
     Known,
+    pick,
+    random_pairs,
     random_points,
     random_problem,
 )
 from tests.solvers import test_exact as references
 from xrisk import Problem, certify
-from xrisk.certificate import bounds, sums
+from xrisk.certificate import (
+    conjugate_above,
+    loss_rounding,
+    outer_conjugate_terms,
+    outer_terms,
+    risk_terms,
+    symmetric_conjugate_above,
+    usual_outer_conjugate_terms,
+    usual_outer_terms,
+)
 from xrisk.data.rows import frozen
-from xrisk.inner import Groups, LinearModel, NoisyCoordinates, SoftmaxModel, WithIntercept, as_rows
+from xrisk.inner import (
+    Callables,
+    Groups,
+    LinearModel,
+    NoisyCoordinates,
+    Pairs,
+    Partitioned,
+    SoftmaxModel,
+    WithIntercept,
+    as_rows,
+)
 from xrisk.inner.oracle import inner_size
+from xrisk.inner.passes import Slopes
 from xrisk.solvers import exact
 
 RIDGE = fn.L2(0.1)
@@ -33,13 +57,6 @@ SHORT_OF_INFINITE = (fn.Box, fn.Ball, fn.Simplex, fn.CappedSimplex, fn.Restricte
 
 def name(spec):
     return str(spec).replace(" ", "")
-
-
-@pytest.fixture
-def uncompiled(monkeypatch):
-    """Kernels as plain functions: the many types of a random problem would take longest to compile."""
-    for module in (bounds, sums):
-        monkeypatch.setattr(module, "specialise", lambda compiled, *specs: compiled.py_func)
 
 
 def certificates(problem, rng, near=None, count=None):
@@ -55,39 +72,50 @@ def assert_ordered(found):
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=name)
-def test_no_dual_exceeds_a_primal_for_any_loss(loss, uncompiled):
+def test_no_dual_exceeds_a_primal_for_any_loss(loss, plain):
     rng = np.random.default_rng(1)
     assert_ordered(certificates(random_problem(rng, loss=loss), rng, count=14))
     assert_ordered(certificates(random_problem(rng, loss=loss), rng, count=14))
 
 
 @pytest.mark.parametrize("outer", [*MONOTONE, *JOINT, *RISKS], ids=name)
-def test_no_dual_exceeds_a_primal_for_any_outer_function_or_risk(outer, uncompiled):
+def test_no_dual_exceeds_a_primal_for_any_outer_function_or_risk(outer, plain):
     rng = np.random.default_rng(2)
     assert_ordered(certificates(random_problem(rng, loss=fn.Logistic(), outer=outer), rng))
     assert_ordered(certificates(random_problem(rng, outer=outer), rng, count=14))
 
 
 @pytest.mark.parametrize("outer", FREE, ids=name)
-def test_no_dual_exceeds_a_primal_for_outer_functions_that_are_not_monotone(outer, uncompiled):
+def test_no_dual_exceeds_a_primal_for_outer_functions_that_are_not_monotone(outer, plain):
     rng = np.random.default_rng(3)
     assert_ordered(certificates(random_problem(rng, loss=fn.AffineLoss(), outer=outer), rng))
     assert_ordered(certificates(random_problem(rng, loss=fn.AffineLoss(), outer=outer), rng))
 
 
 @pytest.mark.parametrize("penalty", PENALTIES, ids=name)
-def test_no_dual_exceeds_a_primal_for_any_penalty(penalty, uncompiled):
+def test_no_dual_exceeds_a_primal_for_any_penalty(penalty, plain):
     rng = np.random.default_rng(4)
     assert_ordered(certificates(random_problem(rng, loss=fn.Logistic(), penalty=penalty), rng, count=14))
     assert_ordered(certificates(random_problem(rng, penalty=penalty), rng, count=14))
 
 
+@pytest.mark.parametrize("free", [0, 1, 2])
+@pytest.mark.parametrize("loss", [loss for loss in LOSSES if loss != fn.Multinomial()], ids=name)
+def test_no_dual_exceeds_a_primal_for_pairs(loss, free, plain):
+    rng = np.random.default_rng(11)
+    for _ in range(3):
+        problem = random_pairs(rng, loss)
+        problem = problem._replace(penalty=fn.Unpenalised(problem.penalty, free))
+        assert_ordered(certificates(problem, rng, count=14))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
-def test_no_dual_exceeds_a_primal_on_thousands_of_problems(seed, uncompiled):
+def test_no_dual_exceeds_a_primal_on_thousands_of_problems(seed, plain):
     rng = np.random.default_rng((5, seed))
     for _ in range(100):
         assert_ordered(certificates(random_problem(rng), rng))
+        assert_ordered(certificates(random_pairs(rng, pick(rng, LOSSES[:-1])), rng, count=14))
 
 
 def compiled_problem(rng, choice):
@@ -157,7 +185,7 @@ def test_bounds_hold_in_exact_arithmetic(scale):
 
 @pytest.mark.parametrize("size", [1e-75, 1e-6, 1.0, 1e6, 1e75])
 @pytest.mark.parametrize("loss", [fn.Squared(), fn.Absolute(), fn.Huber(), fn.Pinball(0.3)], ids=name)
-def test_an_optimum_at_zero_is_certified_at_every_scale(loss, size, uncompiled):
+def test_an_optimum_at_zero_is_certified_at_every_scale(loss, size, plain):
     rng = np.random.default_rng(8)
     X, y = rng.standard_normal((20, 2)), size * rng.standard_normal(20)
     inner = Groups(LinearModel(as_rows(X), frozen(y), loss), frozen(np.array([0, 7, 20])))
@@ -304,9 +332,13 @@ def test_losses_that_overflow_give_an_infinite_primal():
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_duals_that_are_not_finite_are_ignored(bad):
     problem = Problem(references.groups(), fn.CVaRRisk(0.4), RIDGE)
-    best = exact(problem)
-    told = Known(best.w, np.full((6, 1), bad), np.full(60, bad))
+    best, scores = exact(problem), np.full((60, 1), bad)
+    told = Known(best.w, np.full((6, 1), bad), Slopes(scores, scores, np.full(6, bad), bad))
     assert certify(problem, told).dual == certify(problem, Known(best.w)).dual
+
+
+def slopes_of_rows(rows):
+    return Slopes(np.zeros((rows, 1)), np.zeros((rows, 1)), np.zeros(6), 0.0)
 
 
 @pytest.mark.parametrize(
@@ -315,7 +347,16 @@ def test_duals_that_are_not_finite_are_ignored(bad):
         (Known(np.zeros(3)), r"w must be finite and of shape \(4,\), got shape \(3,\)"),
         (Known(np.full(4, np.nan)), "w must be finite"),
         (Known(np.zeros(4), np.zeros((5, 1))), r"dual must have shape \(6, 1\), got \(5, 1\)"),
-        (Known(np.zeros(4), None, np.zeros(59)), r"slopes must have shape \(60, 1\), got \(59,\)"),
+        (Known(np.zeros(4), None, np.zeros(60)), r"slopes must be Slopes with z of shape \(60, 1\), got ndarray"),
+        (Known(np.zeros(4), None, slopes_of_rows(59)), r"Slopes with z of shape \(60, 1\), got Slopes with \(59, 1\)"),
+        (
+            Known(np.zeros(4), None, slopes_of_rows(60)._replace(move=np.zeros((9, 1)))),
+            r"Slopes with move of shape \(60, 1\), got Slopes with \(9, 1\)",
+        ),
+        (
+            Known(np.zeros(4), None, slopes_of_rows(60)._replace(gain=np.zeros(1))),
+            r"Slopes with gain of shape \(6,\), got Slopes with \(1,\)",
+        ),
     ],
 )
 def test_what_does_not_fit_the_problem_is_refused(known, sentence):
@@ -323,13 +364,197 @@ def test_what_does_not_fit_the_problem_is_refused(known, sentence):
         certify(Problem(references.groups(), fn.MaxRisk(), RIDGE), known)
 
 
-def test_other_inner_functions_have_no_certificate():
-    problem = Problem(NoisyCoordinates(4, 0.1), fn.HardSmooth(), RIDGE)
-    with pytest.raises(TypeError, match="group means of a linear model or means over pairs, got NoisyCoordinates"):
-        certify(problem, Known(np.zeros(4)))
+def test_inner_functions_without_full_passes_have_no_certificate():
+    inner = Callables(1, 2, lambda *_: 0, lambda *_: 0.0, lambda *_: np.zeros(2), lambda *_: 0.0)
+    with pytest.raises(TypeError, match="inner functions with full passes are needed, got Callables"):
+        certify(Problem(inner, fn.Softplus(), RIDGE), Known(np.zeros(2)))
+
+
+@pytest.mark.parametrize("nu", [0.3, 0.01])
+def test_the_closed_form_of_the_hard_instance_is_between_its_bounds(nu):
+    problem = Problem(NoisyCoordinates(8, nu), fn.HardSmooth(nu), fn.Restricted(fn.L2(1 / 16), fn.Box(-1.0, 1.0)))
+    found = certify(problem, exact(problem))
+    assert found.dual <= -(nu**2) / 3 <= found.primal
+    assert found.relative < 1e-6
 
 
 def test_kinked_losses_get_a_bound_without_slopes():
     problem = xrisk.group_dro(*table(), loss="hinge", divergence="cvar", alpha=0.4, l2=0.1)
     best = exact(problem)
     assert certify(problem, Known(best.w, best.dual)).relative < 0.02
+
+
+def sorted_by_group(problem):
+    """The same groups, their rows one after another."""
+    g = problem.inner
+    rows, target = as_rows(g.model.rows.X[g.index.rows]), frozen(g.model.target[g.index.rows])
+    return problem._replace(inner=Groups(g.model._replace(rows=rows, target=target), g.offsets))
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+def test_rows_of_mixed_groups_have_the_bounds_of_sorted_ones(loss):
+    problem = xrisk.group_dro(*table(), loss=loss, divergence="cvar", alpha=0.4, l2=0.1)
+    assert isinstance(problem.inner.index, Partitioned)
+    known = Known(np.linspace(-0.5, 0.5, 4))
+    expected = certify(sorted_by_group(problem), known)
+    np.testing.assert_allclose(certify(problem, known), expected, rtol=1e-11)
+
+
+class OwnHinge(NamedTuple):
+    """A researcher's hinge loss: max(0, 1 − y z), its kink told."""
+
+
+fn.loss_value.of(OwnHinge)(lambda loss, z, y: max(1.0 - y * z, 0.0))
+fn.loss_slope.of(OwnHinge)(lambda loss, z, y: -y if y * z < 1.0 else 0.0)
+fn.loss_curvature.of(OwnHinge)(lambda loss, z, y: 0.0)
+fn.loss_conjugate.of(OwnHinge)(lambda loss, v, y: v * y)
+fn.loss_domain.of(OwnHinge)(lambda loss, y: (min(-y, 0.0), max(-y, 0.0)))
+fn.loss_kink.of(OwnHinge)(lambda loss, y: (min(-y, 0.0), max(-y, 0.0), y))
+fn.loss_lipschitz.of(OwnHinge)(lambda loss: 1.0)
+fn.loss_smoothness.of(OwnHinge)(lambda loss: np.inf)
+fn.loss_is_classification.of(OwnHinge)(lambda loss: True)
+loss_rounding.of(OwnHinge)(lambda loss: 16.0)
+
+
+def test_a_researchers_loss_with_a_kink_gets_the_bound_of_its_twin():
+    ours, own = (Problem(references.groups(loss), fn.CVaRRisk(0.4), RIDGE) for loss in (fn.HingeLoss(), OwnHinge()))
+    known = Known(exact(ours).w)
+    np.testing.assert_allclose(certify(own, known), certify(ours, known), rtol=1e-12)
+
+
+def test_a_researchers_loss_with_a_kink_is_solved_and_certified_as_its_twin():
+    ours, own = (Problem(references.groups(loss), fn.CVaRRisk(0.4), RIDGE) for loss in (fn.HingeLoss(), OwnHinge()))
+    best = exact(own)
+    assert best.value == pytest.approx(exact(ours).value, rel=2e-9)
+    assert certify(own, best).relative < 2e-9
+
+
+class OwnLogistic(NamedTuple):
+    """A loss whose rounding nobody has told."""
+
+
+fn.loss_value.of(OwnLogistic)(lambda loss, z, y: fn.loss_value(fn.Logistic(), z, y))
+fn.loss_slope.of(OwnLogistic)(lambda loss, z, y: fn.loss_slope(fn.Logistic(), z, y))
+fn.loss_conjugate.of(OwnLogistic)(lambda loss, v, y: fn.loss_conjugate(fn.Logistic(), v, y))
+fn.loss_domain.of(OwnLogistic)(lambda loss, y: fn.loss_domain(fn.Logistic(), y))
+
+
+class OwnOuter(NamedTuple):
+    """f(u) = u: a function whose terms nobody has told."""
+
+
+fn.outer_value.of(OwnOuter)(lambda f, u: u)
+fn.outer_slope.of(OwnOuter)(lambda f, u: 1.0)
+fn.outer_conjugate.of(OwnOuter)(lambda f, y: 0.0)
+fn.outer_domain.of(OwnOuter)(lambda f: (1.0, 1.0))
+fn.outer_is_monotone.of(OwnOuter)(lambda f: True)
+
+
+class HalfOwnOuter(NamedTuple):
+    """f(u) = u, of which the terms of f are told and those of f* are not."""
+
+
+for verb in (fn.outer_value, fn.outer_slope, fn.outer_conjugate, fn.outer_domain, fn.outer_is_monotone):
+    verb.of(HalfOwnOuter)(verb.table[OwnOuter])
+outer_terms.of(HalfOwnOuter)(usual_outer_terms)
+
+
+class OwnRisk(NamedTuple):
+    """The maximum, under a name of its own."""
+
+
+for verb in (fn.risk_value, fn.risk_weights, fn.risk_project, fn.risk_conjugate, fn.risk_is_support, fn.risk_cap):
+    verb.of(OwnRisk)(verb.table[fn.MaxRisk])
+
+
+class OwnRidge(NamedTuple):
+    """0.05 ‖w‖², under a name of its own."""
+
+
+fn.penalty_value.of(OwnRidge)(lambda r, w: fn.penalty_value(RIDGE, w))
+fn.penalty_convexity.of(OwnRidge)(lambda r: fn.penalty_convexity(RIDGE))
+fn.penalty_conjugate.of(OwnRidge)(lambda r, v: fn.penalty_conjugate(RIDGE, v))
+fn.prox.of(OwnRidge)(lambda r, w, step: fn.prox(RIDGE, w, step))
+
+UNKNOWN = {
+    "OwnLogistic must implement loss_rounding": Problem(references.groups(OwnLogistic()), fn.MaxRisk(), RIDGE),
+    "OwnOuter must implement outer_terms": Problem(references.groups(), OwnOuter(), RIDGE),
+    "HalfOwnOuter must implement outer_conjugate_terms": Problem(references.groups(), HalfOwnOuter(), RIDGE),
+    "OwnRisk must implement risk_terms": Problem(references.groups(), OwnRisk(), RIDGE),
+    "OwnRidge must implement conjugate_above": Problem(references.groups(), fn.MaxRisk(), OwnRidge()),
+    "OwnRidge must implement conjugate_above ": Problem(
+        references.groups(), fn.MaxRisk(), fn.Unpenalised(OwnRidge(), 1)
+    ),
+}
+
+
+@pytest.mark.parametrize(("sentence", "problem"), UNKNOWN.items(), ids=list(UNKNOWN))
+def test_a_certificate_refuses_what_it_does_not_know(sentence, problem, plain):
+    whole = f"a certificate is a proof and refuses what it does not know: {sentence.strip()}"
+    with pytest.raises(TypeError, match=f"^{re.escape(whole)}$"):
+        certify(problem, Known(np.zeros(4)))
+
+
+class ToldOuter(NamedTuple):
+    """f(u) = u, everything told."""
+
+
+for verb in (fn.outer_value, fn.outer_slope, fn.outer_conjugate, fn.outer_domain, fn.outer_is_monotone):
+    verb.of(ToldOuter)(verb.table[OwnOuter])
+outer_terms.of(ToldOuter)(usual_outer_terms)
+outer_conjugate_terms.of(ToldOuter)(usual_outer_conjugate_terms)
+
+
+class ToldRidge(NamedTuple):
+    """0.05 ‖w‖², everything told."""
+
+
+for verb in (fn.penalty_value, fn.penalty_convexity, fn.penalty_conjugate, fn.prox):
+    verb.of(ToldRidge)(verb.table[OwnRidge])
+conjugate_above.of(ToldRidge)(symmetric_conjugate_above)
+
+
+class ToldRisk(NamedTuple):
+    """The maximum, everything told."""
+
+
+for verb in (fn.risk_value, fn.risk_weights, fn.risk_project, fn.risk_conjugate, fn.risk_is_support, fn.risk_cap):
+    verb.of(ToldRisk)(verb.table[fn.MaxRisk])
+risk_terms.of(ToldRisk)(lambda rho, n: 0.0)
+
+
+@pytest.mark.parametrize(
+    ("told", "ours"),
+    [
+        ((ToldOuter(), RIDGE), (fn.Identity(), RIDGE)),
+        ((ToldRisk(), RIDGE), (fn.MaxRisk(), RIDGE)),
+        ((fn.MaxRisk(), ToldRidge()), (fn.MaxRisk(), RIDGE)),
+    ],
+    ids=["outer", "risk", "penalty"],
+)
+def test_what_is_told_of_a_researchers_part_is_believed(told, ours, plain):
+    known = Known(np.linspace(-0.5, 0.5, 4))
+    found, expected = (certify(Problem(references.groups(), *parts), known) for parts in (told, ours))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def rising_pairs(loss, outer):
+    """Pairs that the last coordinate tells apart, which is free: it runs off, and nothing is known from below."""
+    X = np.random.default_rng(12).standard_normal((30, 3))
+    X[:15, 2] += 8.0
+    return Problem(Pairs(as_rows(X), np.arange(15), np.arange(15, 30), loss), outer, fn.Unpenalised(RIDGE, 1))
+
+
+@pytest.mark.parametrize("outer", [fn.CVaRRisk(0.5), fn.MaxRisk(), fn.Softplus(), fn.Identity()], ids=name)
+@pytest.mark.parametrize("loss", [fn.MarginLoss(), fn.AffineLoss(), fn.Logistic(), fn.HingeLoss()], ids=name)
+def test_a_free_coordinate_of_pairs_is_free(loss, outer, plain):
+    points = [np.zeros(3), np.array([0.3, -0.2, 0.1]), np.array([0.0, 0.0, 50.0]), np.array([0.0, 0.0, -50.0])]
+    assert_ordered([certify(rising_pairs(loss, outer), Known(w)) for w in points])
+
+
+@pytest.mark.parametrize("loss", [fn.Logistic(), fn.HingeLoss()], ids=name)
+def test_the_gap_of_an_exact_solution_closes_for_pairs_with_a_free_coordinate(loss):
+    X, y = references.data()
+    inner = Pairs(as_rows(X), frozen(np.flatnonzero(y > 0)), frozen(np.flatnonzero(y <= 0)), loss)
+    problem = Problem(inner, fn.CVaRRisk(0.4), fn.Unpenalised(RIDGE, 1))
+    assert certify(problem, exact(problem, tol=1e-10)).relative < 1e-6

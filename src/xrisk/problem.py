@@ -58,7 +58,7 @@ class Problem(NamedTuple):
             risk = risk_value(self.outer, np.ascontiguousarray(u[:, 0]))
         else:
             risk = mean_block_value(self.outer, u)
-        return float(risk + penalty_value(self.penalty, w))
+        return float(risk + penalty_at(self.penalty, w))
 
     def check(self) -> None:
         """Raise one clear sentence when something in the problem is wrong; nothing is compiled."""
@@ -77,6 +77,26 @@ class Problem(NamedTuple):
                 f"outer must be non-decreasing unless the inner functions are affine, got {type(self.outer).__name__}: "
                 "the problem would not be convex"
             )
+
+
+def penalty_at(penalty: Any, w: np.ndarray) -> float:
+    """r(w)."""
+    return float(worthwhile(value_of_penalty, w.size, penalty)(penalty, w))
+
+
+def apply_prox(penalty: Any, w: np.ndarray, step: float) -> None:
+    """Move w (d) to the proximal point, in place."""
+    worthwhile(prox_of_penalty, w.size, penalty)(penalty, w, step)
+
+
+@kernel
+def value_of_penalty(penalty, w):
+    return penalty_value(penalty, w)
+
+
+@kernel
+def prox_of_penalty(penalty, w, step):
+    prox(penalty, w, step)
 
 
 def _shown(thing: Any) -> str:

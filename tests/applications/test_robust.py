@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-import xrisk
 from tests.conftest import table
 from tests.random_problems import Known
 from xrisk import Budget, Problem, certify, minimize
@@ -13,6 +12,7 @@ from xrisk.applications import averaged_logistic, robust_logistic
 from xrisk.data.rows import frozen
 from xrisk.functions import L2, Softplus
 from xrisk.inner import Dropout, Gaussian, Perturbed, Sampler, as_rows
+from xrisk.inner.passes import as_linear_groups
 from xrisk.solvers import ALEXR, exact
 
 X, Y, _ = table(n=120)
@@ -123,7 +123,7 @@ def test_a_sampler_runs_uncompiled():
 def test_rows_are_not_copied():
     narrow = X.astype(np.float32)
     assert np.shares_memory(robust_logistic(narrow, Y).inner.rows.X, narrow)
-    assert np.shares_memory(xrisk.inner.groups.group_form(robust_logistic(narrow, Y).inner).model.rows.X, narrow)
+    assert np.shares_memory(as_linear_groups(robust_logistic(narrow, Y).inner).model.rows.X, narrow)
 
 
 @pytest.mark.parametrize(

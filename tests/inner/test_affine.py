@@ -129,7 +129,7 @@ def test_constants_are_those_of_the_mean_rows(g):
 
 
 @every_case
-def test_the_as_linear_groups_has_the_same_values(g):
+def test_linear_groups_have_the_same_values(g):
     same = as_linear_groups(g)
     assert (inner_count(same), inner_size(same)) == (inner_count(g), inner_size(g))
     np.testing.assert_allclose(values(same, W), values(g, W), rtol=1e-14)

@@ -13,6 +13,7 @@ from xrisk.inner import (
     Dense,
     Indexed,
     InOrder,
+    Partitioned,
     WithIntercept,
     as_rows,
     batch_value,
@@ -71,7 +72,13 @@ def test_sorted_groups_need_no_index():
     X, y, groups = table()
     order = np.argsort(groups, kind="stable")
     assert isinstance(xrisk.group_dro(X[order], y[order], groups[order]).inner.index, InOrder)
-    assert isinstance(inner().index, Indexed)
+    assert isinstance(inner().index, Partitioned)
+
+
+def test_groups_that_overlap_are_listed():
+    X, y, groups = table()
+    member = np.stack([groups < 4, groups >= 2], axis=1)
+    assert isinstance(xrisk.group_dro(X, y, member).inner.index, Indexed)
 
 
 @pytest.mark.parametrize("make", [scipy.sparse.csr_matrix, scipy.sparse.csc_array, scipy.sparse.coo_matrix])

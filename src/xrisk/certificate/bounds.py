@@ -24,8 +24,6 @@ from xrisk.functions import (
     block_is_monotone,
     block_start,
     penalty_convexity,
-    penalty_value,
-    prox,
     risk_conjugate,
     risk_project,
     risk_value,
@@ -33,7 +31,7 @@ from xrisk.functions import (
 )
 from xrisk.inner.oracle import inner_is_affine, inner_size
 from xrisk.inner.passes import scores_at
-from xrisk.problem import Problem, block_slopes, is_risk
+from xrisk.problem import Problem, apply_prox, block_slopes, is_risk, penalty_at
 
 LEAST = TINY / EPS  # numbers below it have fewer digits
 
@@ -124,15 +122,15 @@ def _point(problem: Problem, result: Any) -> np.ndarray:
     w, d = np.array(result.w, dtype=np.float64), inner_size(problem.inner)
     if w.shape != (d,) or not np.isfinite(w).all():
         raise ValueError(f"w must be finite and of shape ({d},), got shape {w.shape}")
-    if penalty_value(problem.penalty, w) < np.inf:
-        prox(problem.penalty, w, TINY)  # so short a step is the projection
+    if penalty_at(problem.penalty, w) < np.inf:
+        apply_prox(problem.penalty, w, TINY)  # so short a step is the projection
     return w
 
 
 def _primal(problem: Problem, w: np.ndarray, values: Bounded) -> float:
     (u, error), f = values, problem.outer
     n, m = u.shape
-    penalty = penalty_value(problem.penalty, w)
+    penalty = penalty_at(problem.penalty, w)
     if not (np.isfinite(u + error).all() and penalty < np.inf):
         return np.inf
     if is_risk(f):

@@ -162,9 +162,12 @@ def slope_candidates(known: Measured, z: np.ndarray, given: Any) -> list[Candida
     """Slopes of the losses to try: those given and those at the scores z, smoothed by several widths if none are."""
     loss = pass_loss(known.problem.inner)
     if given is not None:
-        if np.shape(getattr(given, "z", 0.0)) != z.shape:
-            raise ValueError(f"slopes must be the Slopes of scores of shape {z.shape}, got {type(given).__name__}")
         there = at_scores(known, z)
+        for name, needed in zip(("z", "move", "gain"), there[:3], strict=True):
+            found = np.shape(getattr(given, name, None))
+            if found != needed.shape:
+                kind = type(given).__name__
+                raise ValueError(f"slopes must be Slopes with {name} of shape {needed.shape}, got {kind} with {found}")
         return [Candidate(there)] if loss_is_affine_of(loss) else [Candidate(given), Candidate(there)]
     return [Candidate(at_scores(known, z, mu)) for mu in _widths(known, loss, z)]
 
@@ -198,7 +201,7 @@ def dual_sums(known: Measured, weights: Weights, candidate: Candidate) -> Sums:
 
 def shares_of_slopes(known: Measured, q: np.ndarray, candidate: Candidate) -> tuple[float, float]:
     """By how much to shrink slopes that pull a free coordinate up, and down, so that its pull is zero."""
-    if known.free > 1:
+    if known.free > 1 or score_count(known.inner) > 1:
         return 0.0, 0.0
     sums = _free_pull(known, candidate)
     above, below = float(q.reshape(-1) @ sums[:, 0]), float(q.reshape(-1) @ sums[:, 1])

@@ -377,7 +377,7 @@ def _(rows, W):
 
 @row_adjoint.of(CSR)
 def _(rows, S):
-    most = int(max(2, min(16, rows.data.size // max(1, rows.size))))  # a part has a gradient of its own
+    most = int(max(2, min(16, rows.data.size // max(1, 4 * rows.size))))  # a part has a gradient of its own
 
     def part(low: int, high: int) -> np.ndarray:
         grad = np.zeros((S.shape[1], rows.size))

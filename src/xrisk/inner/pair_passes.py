@@ -69,7 +69,10 @@ def _(g, loss):
 
 
 class PairScores(NamedTuple):
-    """Of the rows i: scores, moves, sizes; of the rows j the same. The margin of a pair is a difference of scores."""
+    """Of the rows i: scores, moves, sizes, entries in a free coordinate; of the rows j the same.
+
+    The margin of a pair is a difference of scores, its entry in a free coordinate one of entries.
+    """
 
     ahead: np.ndarray  # (n,)
     behind: np.ndarray  # (m,)
@@ -77,12 +80,14 @@ class PairScores(NamedTuple):
     behind_move: np.ndarray  # (m,)
     ahead_off: np.ndarray  # (n,)
     behind_off: np.ndarray  # (m,)
+    ahead_lean: np.ndarray  # (n,)
+    behind_lean: np.ndarray  # (m,)
     gain: np.ndarray  # (n,)
 
 
 def _of_pairs(g: Pairs, at: Scores) -> PairScores:
-    z, move, off = g.side * at.z[:, 0], g.side * at.move[:, 0], at.off
-    return PairScores(z[g.outer], z[g.inner], move[g.outer], move[g.inner], off[g.outer], off[g.inner], at.gain)
+    parts = (g.side * at.z[:, 0], g.side * at.move[:, 0], at.off, g.side * at.lean)
+    return PairScores(*(part[listed] for part in parts for listed in (g.outer, g.inner)), at.gain)
 
 
 @walk.of(Pairs)
@@ -109,7 +114,7 @@ def _(g, visitor, at, share):
 def walk_pairs(visitor, loss, at, share, low, high, sums, up, down):
     """Rows i from low to high − 1 against all rows j."""
     room, count = new_buffers(), at.behind.size
-    z, move, off = room.z, room.move, room.off
+    z, move, off, lean = room.z, room.move, room.off, room.lean
     a, b, c, e, one = room.a, room.b, room.c, room.e, room.first
     lost = np.zeros(4)
     for i in range(low, high):
@@ -122,8 +127,10 @@ def walk_pairs(visitor, loss, at, share, low, high, sums, up, down):
                 z[r] = own - behind[r]
             if asks_sizes(visitor):
                 behind_off, reach = at.behind_off[start : start + size], at.ahead_off[i]
+                behind_lean, entry = at.behind_lean[start : start + size], at.ahead_lean[i]
                 for r in range(size):
                     off[r] = reach + behind_off[r]
+                    lean[r] = entry - behind_lean[r]
             if asks_moves(visitor):
                 gain = at.gain[i] if asks_gains(visitor) else 1.0
                 behind_move, step = at.behind_move[start : start + size], at.ahead_move[i]

@@ -14,10 +14,9 @@ import numpy as np
 
 from xrisk.compile import canonical
 from xrisk.data.threads import Interrupted, interruptible
-from xrisk.functions import prox
 from xrisk.inner.oracle import Oracles, inner_size
 from xrisk.inner.passes import Slopes
-from xrisk.problem import Problem
+from xrisk.problem import Problem, apply_prox
 from xrisk.run.budget import Budget, Progress, Stop
 from xrisk.run.checkpoint import Checkpoint, Saved, fingerprint, leaves, load_run, with_leaves
 from xrisk.run.observers import Snapshot, Trace
@@ -290,7 +289,7 @@ def first_point(problem: Problem, w0: np.ndarray | None) -> np.ndarray:
     d = inner_size(problem.inner)
     if w0 is None:
         w = np.zeros(d)
-        prox(problem.penalty, w, 1.0)
+        apply_prox(problem.penalty, w, 1.0)
         return w
     w = np.array(w0, dtype=np.float64)
     if w.shape != (d,) or not np.isfinite(w).all():

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.compile import canonical
-from xrisk.functions import penalty_value
 from xrisk.functions.smoothing import smoothable_loss
 from xrisk.inner.oracle import inner_count, inner_dim, inner_size
 from xrisk.inner.passes import (
@@ -28,7 +27,7 @@ from xrisk.inner.passes import (
     walk,
     with_loss,
 )
-from xrisk.problem import Problem, is_risk
+from xrisk.problem import Problem, is_risk, penalty_at
 from xrisk.solvers.newton.algebra import positive_or_one
 from xrisk.solvers.newton.barrier import (
     Walls,
@@ -225,7 +224,7 @@ def shortfall(task: SmoothedProblem, point: Point) -> tuple[float, float]:
     proven = (proven - coupling_conjugate(task.coupling, point.y)) / task.n
     short = value - proven + wall_short(task.walls, point.x, point.theta * task.wall_size)
     short += point.theta * float(task.ridge @ point.x**2)
-    return value + float(penalty_value(task.problem.penalty, point.x)), short
+    return value + penalty_at(task.problem.penalty, point.x), short
 
 
 def stationarity(task: SmoothedProblem, point: Point, grad: np.ndarray, coefs: np.ndarray) -> float:
