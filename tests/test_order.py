@@ -11,13 +11,18 @@ import xrisk
 SOURCE = Path(xrisk.__file__).parent
 
 # a line may import those above it and itself; the modules of one line are peers and do not know each other. A module
-# belongs to the longest name it begins with, so `solvers` is the package's own file and stands below all in it.
+# belongs to the longest name it begins with, so `solvers` is the package's own file and stands below all that it shows
+# to users: the methods, `exact`, which runs under the driver, and `Auto`.
 ORDER = """
 generic
 sources
 compile
+registry
+files
+phrases
 grouping
 functions
+data
 inner
 problem
 certificate
@@ -25,18 +30,20 @@ solvers.card  solvers.schedules
 solvers.base
 solvers.shared
 solvers.coupled  solvers.groups
-solvers.algebra  solvers.smoothing  solvers.walls
-solvers.newton  solvers.links
-solvers.pairs  solvers.exact
+solvers.newton
+solvers.lbfgs
 solvers.catalogue  solvers.theory
-solvers
 run
 applications
 metrics  datasets
-persistence
 auto
+solvers
+persistence
+tables
+study
 estimators
-report  race
+report
+race
 cli
 """
 PLACE = {name: (line, name) for line, names in enumerate(ORDER.split("\n")) for name in names.split()}

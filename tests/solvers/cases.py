@@ -38,8 +38,10 @@ from xrisk.solvers import (
     Entropy,
     GeometricAverage,
     LastIterate,
+    Newton,
     PolynomialAverage,
     Restarted,
+    SmoothedLBFGS,
     SnapshotMSVR,
     StageAverage,
     Stagewise,
@@ -117,6 +119,7 @@ class Case(NamedTuple):
     iterations: int  # to come within ``gap`` of the optimum
     gap: float
     aim: Any = lambda stated: stated  # what it minimises instead of the problem as stated
+    cut: int = 25  # iterations after which it is stopped and resumed, fewer than it takes to converge
 
 
 SLOW = Stagewise(0.2, 0.5, 2000, 2.0)
@@ -155,7 +158,15 @@ CASES = [  # the first of each solver is the one whose compiled runs are quick t
     Case("ssd", chi2_logistic, SSD(blocks=2, batch=4), 10000, 0.001),
     Case("nssd", cvar, NSSD(blocks=2), 10000, 0.005),
     Case("alexr-dl", cvar, ALEXRDL(ALEXR(0.05, 0.1, blocks=3), length=15), 20000, 0.01),
+    Case("newton", cvar, Newton(), 100, 1e-8, cut=7),
+    Case("newton-tasks-max", lambda: tasks(MaxOuter()), Newton(), 100, 1e-8, cut=7),
+    Case("newton-squares", squares, Newton(), 100, 1e-8, cut=5),
+    Case("smoothed-lbfgs", cvar, SmoothedLBFGS(tol=1e-5), 1000, 1e-5),
+    Case("smoothed-lbfgs-kl", kl_sparse, SmoothedLBFGS(tol=1e-5, memory=3), 1000, 1e-5, cut=7),
+    Case("smoothed-lbfgs-squares", squares, SmoothedLBFGS(tol=1e-5), 1000, 1e-5, cut=7),
 ]
+FULL_BATCH = [case for case in CASES if isinstance(case.solver, (Newton, SmoothedLBFGS))]  # draw no samples
+SAMPLED = [case for case in CASES if case not in FULL_BATCH]
 
 FIRST = list({type(case.solver): case for case in reversed(CASES)}.values())
 

@@ -7,7 +7,7 @@ import pytest
 
 import xrisk
 from tests.solvers import running
-from tests.solvers.cases import CASES, compiled, plain
+from tests.solvers.cases import CASES, FULL_BATCH, SAMPLED, compiled, plain
 from xrisk.compile import specialise
 from xrisk.inner import (
     batch_value,
@@ -25,14 +25,31 @@ from xrisk.inner import (
     new_batch,
     shares_batch,
 )
+from xrisk.inner.passes import (
+    add_hessian,
+    add_squares,
+    column_sizes,
+    jacobian,
+    pass_loss,
+    pass_rows,
+    score_count,
+    score_size,
+    walk,
+    with_loss,
+)
 from xrisk.run.checkpoint import leaves, with_leaves
+from xrisk.solvers.base import known_stop, passes_made
 
-KERNELS = [case for case in CASES if "solver" not in case.solver._fields]  # a solver around another one has none
+KERNELS = [case for case in SAMPLED if "solver" not in case.solver._fields]  # a solver around another one has none
 
 each = pytest.mark.parametrize("case", plain(CASES) + compiled(CASES), indirect=True)
 each_plain = pytest.mark.parametrize("case", plain(CASES), indirect=True)
 each_compiled = pytest.mark.parametrize("case", compiled(CASES), indirect=True)
 each_kernel = pytest.mark.parametrize("case", compiled(KERNELS), indirect=True)
+each_sampled = pytest.mark.parametrize("case", plain(SAMPLED) + compiled(SAMPLED), indirect=True)
+each_sampled_plain = pytest.mark.parametrize("case", plain(SAMPLED), indirect=True)
+each_full_batch = pytest.mark.parametrize("case", plain(FULL_BATCH) + compiled(FULL_BATCH), indirect=True)
+each_full_batch_plain = pytest.mark.parametrize("case", plain(FULL_BATCH), indirect=True)
 
 
 def begin(case, seed=0):
@@ -97,10 +114,34 @@ def test_the_same_seed_gives_the_same_run(case):
     np.testing.assert_array_equal(runs[0].dual, runs[1].dual)
 
 
-@each
+@each_sampled
 def test_another_seed_gives_another_run(case):
     runs = [xrisk.minimize(case.problem(), case.solver, budget=xrisk.Budget(iterations=10), rng=s) for s in (1, 2)]
     assert (runs[0].w != runs[1].w).any()
+
+
+@each_full_batch
+def test_a_full_batch_has_no_noise(case):
+    runs = [xrisk.minimize(case.problem(), case.solver, budget=xrisk.Budget(iterations=10), rng=s) for s in (1, 2)]
+    np.testing.assert_array_equal(runs[0].w, runs[1].w)
+
+
+@each_full_batch
+def test_chunks_add_up_before_a_full_batch_has_converged(case):
+    problem, solver, state, rng = begin(case)
+    whole = solver.advance(problem, state, case.cut, rng)
+    problem, solver, state, rng = begin(case)
+    parts = solver.advance(problem, solver.advance(problem, state, 3, rng), case.cut - 3, rng)
+    assert known_stop(solver, parts) is None
+    assert_same(whole, parts)
+
+
+@each_full_batch
+def test_a_method_that_has_converged_stays_where_it_is(case):
+    problem, solver, state, rng = begin(case)
+    ended = solver.advance(problem, state, case.iterations, rng)
+    assert known_stop(solver, ended) is xrisk.Stop.CONVERGED
+    assert_same(solver.advance(problem, copied(ended), 5, rng), ended)
 
 
 @each_kernel
@@ -161,7 +202,21 @@ def _(g, w, y, grad):
     exact_vjp(g.inner, w, y, grad)
 
 
-@each_plain
+for _same in (pass_rows, pass_loss, score_count, score_size, column_sizes):
+    _same.of(Counted)(lambda g, _same=_same: _same(g.inner))
+with_loss.of(Counted)(lambda g, loss: Counted(with_loss(g.inner, loss), g.note))
+add_hessian.of(Counted)(lambda g, visitor, at, share, coefs, H: add_hessian(g.inner, visitor, at, share, coefs, H))
+add_squares.of(Counted)(lambda g, visitor, at, c, H: add_squares(g.inner, visitor, at, c, H))
+jacobian.of(Counted)(lambda g, visitor, at: jacobian(g.inner, visitor, at))
+
+
+@walk.of(Counted)
+def _(g, visitor, at, share):
+    g.note("gradients" if share.size else "values", inner_samples(g.inner))
+    return walk(g.inner, visitor, at, share)
+
+
+@each_sampled_plain
 def test_declared_oracles_equal_counted_ones(case):
     problem, solver, state, rng = begin(case)
     counts = {"values": 0, "gradients": 0}
@@ -174,7 +229,26 @@ def test_declared_oracles_equal_counted_ones(case):
     assert counts == solver.oracles(problem, 10)._asdict()
 
 
-@each
+@each_full_batch_plain
+def test_full_passes_told_equal_counted_ones(case):
+    problem, solver, state, rng = begin(case)
+    counts = dict(passes_made(solver, problem, state, 0)._asdict())
+
+    def note(kind, number):
+        counts[kind] += number
+
+    after = solver.advance(problem._replace(inner=Counted(problem.inner, note)), state, case.cut, rng)
+    assert counts == passes_made(solver, problem, after, case.cut)._asdict()
+
+
+@each_full_batch_plain
+def test_a_full_batch_takes_at_least_the_passes_it_declares(case):
+    result = xrisk.minimize(case.problem(), case.solver, budget=xrisk.Budget(iterations=case.cut))
+    problem, solver = case.solver.prepare(case.problem())
+    assert sum(solver.oracles(problem, case.cut)) <= result.progress.oracle_calls
+
+
+@each_sampled
 def test_a_counting_wrapper_runs_the_same_iterations_uncompiled(case):
     problem, solver, state, rng = begin(case)
     plain = solver.advance(problem, state, 20, rng)
@@ -188,11 +262,16 @@ def test_resuming_equals_never_stopping(case, tmp_path):
     path = tmp_path / "run"
     stated, solver = case.problem(), case.solver
     whole = xrisk.minimize(stated, solver, budget=xrisk.Budget(iterations=40), rng=3)
-    xrisk.minimize(stated, solver, budget=xrisk.Budget(iterations=25), rng=3, checkpoint=xrisk.Checkpoint(path))
+    xrisk.minimize(stated, solver, budget=xrisk.Budget(iterations=case.cut), rng=3, checkpoint=xrisk.Checkpoint(path))
     parts = xrisk.resume(stated, solver, path, budget=xrisk.Budget(iterations=40))
     np.testing.assert_array_equal(whole.w, parts.w)
     np.testing.assert_array_equal(whole.dual, parts.dual)
-    assert [p.value for p in parts.trace.points if p.iterations != 25] == [p.value for p in whole.trace.points]
+    assert trace_without(parts, case.cut) == trace_without(whole, case.cut)
+
+
+def trace_without(result, iteration):
+    """Where a run is cut there is a point of the trace."""
+    return [(point.iterations, point.value) for point in result.trace.points if point.iterations != iteration]
 
 
 @each_compiled
@@ -206,5 +285,5 @@ def test_it_converges_to_the_exact_optimum(case):
 @each_plain
 def test_the_card_is_filled_in(case):
     card = case.solver.card()
-    assert card.confidence in ("read", "recalled", "reconstructed")
+    assert card.confidence in ("read", "recalled", "reconstructed", "ours")
     assert all([card.name, card.paper, card.values, card.gradients, card.rate])
