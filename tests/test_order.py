@@ -16,26 +16,24 @@ ORDER = """
 generic
 sources
 compile
-grouping
-functions
+registry  files  phrases  grouping
+functions  data
 inner
 problem
 certificate
 solvers.card  solvers.schedules
 solvers.base
 solvers.shared
-solvers.coupled  solvers.groups
-solvers.algebra  solvers.smoothing  solvers.walls
-solvers.newton  solvers.links
-solvers.pairs  solvers.exact
+solvers.coupled  solvers.groups  solvers.newton
+solvers.lbfgs
 solvers.catalogue  solvers.theory
+run  auto
 solvers
-run
 applications
-metrics  datasets
+metrics  datasets  tables
 persistence
-auto
 estimators
+study
 report  race
 cli
 """
