@@ -11,39 +11,30 @@ import xrisk
 SOURCE = Path(xrisk.__file__).parent
 
 # a line may import those above it and itself; the modules of one line are peers and do not know each other. A module
-# belongs to the longest name it begins with, so `solvers` is the package's own file and stands below all that it shows
-# to users: the methods, `exact`, which runs under the driver, and `Auto`.
+# belongs to the longest name it begins with, so `solvers` is the package's own file and stands below all in it.
 ORDER = """
 generic
 sources
 compile
-registry
-files
-phrases
-grouping
-functions
-data
+registry  files  phrases  grouping
+functions  data
 inner
 problem
 certificate
 solvers.card  solvers.schedules
 solvers.base
 solvers.shared
-solvers.coupled  solvers.groups
-solvers.newton
+solvers.coupled  solvers.groups  solvers.newton
 solvers.lbfgs
 solvers.catalogue  solvers.theory
-run
-applications
-metrics  datasets
-auto
+run  auto
 solvers
+applications
+metrics  datasets  tables
 persistence
-tables
-study
 estimators
-report
-race
+study
+report  race
 cli
 """
 PLACE = {name: (line, name) for line, names in enumerate(ORDER.split("\n")) for name in names.split()}

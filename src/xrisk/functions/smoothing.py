@@ -89,7 +89,7 @@ def half_line(t, bend, mu):
     """The s > 0 with t − bend·s + μ/s = 0; inf where t pushes without end."""
     root = np.hypot(t, 2.0 * math.sqrt(bend * mu))
     if t > 0.0:
-        return (t + root) / (2.0 * bend)
+        return (t + root) / (2.0 * bend) if bend > 0.0 else np.inf
     return 2.0 * mu / (root - t)
 
 
@@ -141,10 +141,11 @@ def piece_slope(t, lo, hi, bend, mu):
 def piece_terms(t, lo, hi, bend, mu):
     """(value, slope, curvature) of φ_μ at t, and by how much v t − φ*(v) falls short of φ(t)."""
     below, above = piece_slack(t, lo, hi, bend, mu)
-    v = t / bend
     curvature = 1.0 / (bend + mu / (below * below) + mu / (above * above))
     wall = 0.0
-    if not (math.isinf(below) and math.isinf(above)):
+    if math.isinf(below) and math.isinf(above):
+        v = t / bend
+    else:
         v = lo + below if below <= above else hi - above
         width = 1.0 if math.isinf(hi - lo) else hi - lo
         wall = 0.0 if math.isinf(below) else math.log(below / width)

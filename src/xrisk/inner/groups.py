@@ -234,7 +234,22 @@ def weighted_sums(weights, losses, out):
 
 @inner_pooled.of(Groups)
 def _(g):
-    return Groups(g.model, np.array([0, g.offsets[-1]]), g.index, g.weight, 1)
+    return Groups(g.model, np.array([0, g.offsets[-1]]), pooled_index(g.index), g.weight, 1)
+
+
+@generic
+def pooled_index(index):
+    """The index of all rows as one group."""
+
+
+@pooled_index.otherwise
+def _(index):
+    return index
+
+
+@pooled_index.of(Partitioned)
+def _(index):
+    return Partitioned(index.rows, np.zeros_like(index.codes))
 
 
 @inner_shares.of(Groups)

@@ -42,7 +42,7 @@ CUT = 0.25  # by which the smoothing falls at most at once
 BALANCE = 0.5  # the smoothing falls when what is missing to stationarity is below this part of what it costs
 PART = 0.5  # of the tolerance that smoothing may cost in the end
 LEAST_SMOOTHING = 1e-13
-STUCK = 30  # iterations in a row that bring nothing, after which rounding has ended progress
+STUCK = 60  # iterations in a row that bring nothing, after which rounding has ended progress
 
 
 class LBFGSState(NamedTuple):
@@ -106,7 +106,7 @@ class SmoothedLBFGS(NamedTuple):
 
     tol: float = 1e-4
     smoothing: float = START
-    memory: int = 10
+    memory: int = 20
 
     def card(self) -> MethodCard:
         return MethodCard(
@@ -274,7 +274,7 @@ def _less_smoothing(task: SmoothedProblem, solver: SmoothedLBFGS, state: LBFGSSt
     if enough or state.gap - state.short > BALANCE * state.short:
         return state
     theta = state.theta * max(CUT, min(goal / state.short, 1.0))
-    return _at(task, solver, state, evaluate(task, state.x, state.z, theta, state))
+    return _at(task, solver, state._replace(best=np.inf), evaluate(task, state.x, state.z, theta, state))
 
 
 def remembered(state: LBFGSState, move: np.ndarray, turn: np.ndarray) -> LBFGSState:
