@@ -115,6 +115,13 @@ def test_no_dual_exceeds_a_primal_on_thousands_of_problems(seed, plain):
     rng = np.random.default_rng((5, seed))
     for _ in range(100):
         assert_ordered(certificates(random_problem(rng), rng))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+def test_no_dual_exceeds_a_primal_on_a_hundred_problems_of_pairs(seed, plain):
+    rng = np.random.default_rng((13, seed))
+    for _ in range(20):
         assert_ordered(certificates(random_pairs(rng, pick(rng, LOSSES[:-1])), rng, count=14))
 
 
@@ -241,6 +248,14 @@ def test_the_gap_of_an_exact_solution_closes_for_every_penalty(penalty):
 def test_a_wide_box_multiplies_what_is_left_of_the_gradient_by_its_width():
     problem = Problem(references.groups(), fn.CVaRRisk(0.4), fn.Box(-5.0, 5.0))
     assert certify(problem, exact(problem, tol=1e-12)).relative < 1e-5
+
+
+@pytest.mark.parametrize("penalty", [fn.Box(-5.0, 5.0), fn.Ball(3.0), fn.L1(0.05)], ids=name)
+@pytest.mark.parametrize("outer", [fn.MaxRisk(), fn.CVaRRisk(0.4)], ids=name)
+@pytest.mark.parametrize("loss", [fn.Logistic(), fn.HingeLoss(), fn.Squared()], ids=name)
+def test_a_tighter_tolerance_is_proved_tighter(loss, outer, penalty):
+    problem = Problem(references.groups(loss), outer, penalty)
+    assert certify(problem, exact(problem, tol=1e-12)).relative < 1e-7
 
 
 @pytest.mark.parametrize("penalty", [fn.L1(0.05), fn.GroupLasso(0.05, 0.0, 2)], ids=name)

@@ -54,3 +54,14 @@ def test_a_solver_makes_progress(run):
 
 def test_a_certificate_encloses_the_optimum(run):
     assert 0.0 < run["dual"] < run["primal"] == pytest.approx(run["found"], rel=1e-12)
+
+
+FIT = """
+model = xrisk.GroupDROClassifier(divergence="{}", alpha=0.5, l2=0.1, loss="{}").fit(X, y, groups=groups)
+print(json.dumps({{"relative": model.certificate_.relative}}))
+"""
+
+
+@pytest.mark.parametrize(("divergence", "loss"), [("cvar", "logistic"), ("max", "hinge"), ("kl", "logistic")])
+def test_a_default_fit_ends_certified(divergence, loss):
+    assert uncompiled(FIT.format(divergence, loss))["relative"] <= 1e-3

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.certificate import Certificate, between, certifiable, certify_measured, measured
+from xrisk.certificate import Certificate, between, certify_measured, measured
 from xrisk.data.products import row_bytes, row_work
 from xrisk.generic import generic
 from xrisk.inner.oracle import Oracles, inner_count, inner_dim, inner_samples, inner_size
@@ -27,9 +27,11 @@ from xrisk.solvers.newton.smoothed import START, SmoothedProblem, smoothed_probl
 from xrisk.solvers.newton.solver import MAX_VARIABLES, NO_NEWTON, Newton, NewtonState
 
 WARM = 1e-2  # first smoothing of a warm start
+MORE = 1.5  # times as many iterations as on a sample L-BFGS is expected to take on all rows
 SAMPLE_TOL = 0.02  # to which samples of the rows are solved
 IN_VAIN = 3  # certificates in a row that leave the bounds as they were, after which a method is given up
 ASKED = 0.8  # of the tolerance: an estimate is not a proof
+FIRST_TOL = 1e-9  # what a method is asked for first, whatever the tolerance: proofs of less come one by one
 LEAST_TOL = 1e-14
 ENDINGS = (None, Stop.CONVERGED, Stop.ROUNDING, Stop.FLAT, Stop.UNBOUNDED)
 
@@ -48,6 +50,8 @@ class Staged(NamedTuple):
     problem: Problem
     measured: Any  # for certificates
     stages: tuple[Stage, ...]
+    newton_seconds: float  # expected of Newton's method on all rows; inf where it cannot be run
+    lbfgs_step_seconds: float  # expected of an iteration of L-BFGS on all rows
 
 
 class AutoState(NamedTuple):
@@ -88,7 +92,7 @@ class Auto(NamedTuple):
     least_rows : int
         Samples of fewer rows, and of fewer than eight for each variable, are not worth a stage.
     newton_steps, lbfgs_steps : float
-        Iterations that either method is expected to take.
+        Iterations that either method is expected to take; those of L-BFGS where no sample has shown them.
     read_rate, product_rate, sample_seconds, call_seconds : float
         Bytes of rows read in a second, floating-point operations of matrix products in a second, seconds for the loss
         of a sample, each on one core, and seconds that an iteration takes however small the data.
@@ -108,7 +112,7 @@ class Auto(NamedTuple):
     weights: np.ndarray = np.zeros((0, 0))
     shares: tuple[float, ...] = (0.01, 0.1)
     least_rows: int = 2000
-    newton_steps: float = 12.0
+    newton_steps: float = 8.0
     lbfgs_steps: float = 70.0
     read_rate: float = 1e10
     product_rate: float = 2.5e10
@@ -129,52 +133,41 @@ class Auto(NamedTuple):
     def prepare(self, problem: Problem) -> tuple[Staged, Any]:
         if not (isinstance(self.tol, (int, float)) and 0.0 < self.tol < np.inf):
             raise ValueError(f"tol must be a positive number, got {self.tol!r}")
-        if not certifiable(problem):
-            measured(problem)  # says what is not known
-        return Staged(problem, measured(problem), tuple(self.stages(problem))), self
+        known, (newton, lbfgs) = measured(problem), self.costs(problem)
+        return Staged(problem, known, tuple(self.stages(problem)), newton, lbfgs), self
 
     def stages(self, problem: Problem) -> list[Stage]:
-        """The methods to run, one after another."""
+        """The methods to run, one after another; samples are solved by L-BFGS, which tells how well it does."""
         g, d = as_linear_groups(problem.inner), inner_size(problem.inner)
         stages = []
         for share in self.shares:
             rows = share * inner_samples(g)
             if rows >= max(self.least_rows, 8 * d) and sampled.implemented(g):
                 sample = problem._replace(inner=sampled(g, share, np.random.default_rng(0)))
-                stages.append(Stage(smoothed_problem(sample), self.cheaper(sample), 0))
-        task, solver = smoothed_problem(problem), self.cheaper(problem)
-        stages.append(Stage(task, solver, 1))
-        if isinstance(solver, SmoothedLBFGS) and self.newton_possible(problem):
-            stages.append(Stage(task, Newton(), 1))  # where L-BFGS ends short of the certificate
+                stages.append(Stage(smoothed_problem(sample), SmoothedLBFGS(), 0))
+        newton, lbfgs = self.costs(problem)
+        task = smoothed_problem(problem)
+        if stages or newton > self.lbfgs_steps * lbfgs:
+            stages.append(Stage(task, SmoothedLBFGS(), 1))
+        if np.isfinite(newton):  # where L-BFGS costs more, or ends short of the certificate
+            stages.append(Stage(task, Newton(), 1))
         return stages
 
-    def newton_possible(self, problem: Problem) -> bool:
-        g = as_linear_groups(problem.inner)
-        return inner_size(g) <= MAX_VARIABLES and bool(add_hessian.implemented(g))
-
-    def cheaper(self, problem: Problem) -> Any:
-        """The method that is expected to take less time."""
-        if not self.newton_possible(problem):
-            return SmoothedLBFGS()
-        newton, lbfgs = self.newton_seconds(problem), self.lbfgs_seconds(problem)
-        return Newton() if newton <= lbfgs else SmoothedLBFGS()
+    def costs(self, problem: Problem) -> tuple[float, float]:
+        """Expected seconds of Newton's method and of an iteration of L-BFGS; inf where there is no such method."""
+        g, d = as_linear_groups(problem.inner), inner_size(problem.inner)
+        once = self.pass_seconds(problem)
+        lbfgs = 3.0 * once + 400.0 * d / self.read_rate + self.call_seconds
+        if d > MAX_VARIABLES or not add_hessian.implemented(g):
+            return np.inf, lbfgs
+        gram = row_work(pass_rows(g)) * score_count(g) ** 2 + d**3 / 3.0
+        step = gram / self.product_rate + 5.0 * once + 2.0 * self.call_seconds
+        return self.newton_steps * step, lbfgs
 
     def pass_seconds(self, problem: Problem) -> float:
         """Seconds of reading all rows once and of a walk over all samples."""
         g = as_linear_groups(problem.inner)
         return row_bytes(pass_rows(g)) / self.read_rate + inner_samples(g) * self.sample_seconds
-
-    def newton_seconds(self, problem: Problem) -> float:
-        """Expected seconds of Newton's method."""
-        g, d = as_linear_groups(problem.inner), inner_size(problem.inner)
-        gram = row_work(pass_rows(g)) * score_count(g) ** 2 + d**3 / 3.0
-        step = gram / self.product_rate + 5.0 * self.pass_seconds(problem)
-        return self.newton_steps * (step + 2.0 * self.call_seconds)
-
-    def lbfgs_seconds(self, problem: Problem) -> float:
-        """Expected seconds of smoothed L-BFGS."""
-        d = inner_size(problem.inner)
-        return self.lbfgs_steps * (3.0 * self.pass_seconds(problem) + 400.0 * d / self.read_rate + self.call_seconds)
 
     def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
         return w
@@ -187,7 +180,7 @@ class Auto(NamedTuple):
             y = self.weights if self.weights.shape == shape else y
             known = certify_measured(problem.measured, Known(x, y if self.weights.shape == shape else None))
         ended = ENDINGS.index(Stop.CONVERGED) if self.reached(known, first) else 0
-        tol = ASKED * self.tol
+        tol = max(ASKED * self.tol, FIRST_TOL)
         state = AutoState(
             x, y, NO_NEWTON, NO_LBFGS, 0, tol, first, known.primal, known.dual, first, 0, ended, 1.0, 0.0, 0
         )  # fmt: skip
@@ -266,7 +259,11 @@ def auto_step(problem: Staged, solver: Auto, state: AutoState, rng: Any) -> Auto
     )
     stop = known_stop(method, run)
     if not stage.last:
-        return state if stop is None else _begin(problem, state._replace(w=run.w), state.stage + 1, 2.0 * run.theta)
+        return (
+            state
+            if stop is None
+            else _begin(problem, state._replace(w=run.w), _after(problem, state, run), 2.0 * run.theta)
+        )
     if run.value <= state.value or stop is not None:
         state = state._replace(w=run.w, y=run.y, value=run.value)
     if stop is None:
@@ -275,12 +272,21 @@ def auto_step(problem: Staged, solver: Auto, state: AutoState, rng: Any) -> Auto
     if solver.reached(bounds(state), state.first):
         return state._replace(ended=ENDINGS.index(Stop.CONVERGED))
     tries = 0 if brought else state.tries + 1
-    if stop is Stop.CONVERGED and tries < IN_VAIN and state.tol > LEAST_TOL:  # its estimate was too hopeful
+    if stop in (Stop.CONVERGED, Stop.FLAT) and tries < IN_VAIN and state.tol > LEAST_TOL:  # it was too hopeful
         run = run._replace(ended=0)
         return with_running(stage.solver, state, run)._replace(tol=0.2 * state.tol, tries=tries)
     if state.stage + 1 < len(problem.stages):
-        return _begin(problem, state._replace(tol=ASKED * solver.tol, tries=0), state.stage + 1, WARM)
+        return _begin(problem, state._replace(tol=max(ASKED * solver.tol, FIRST_TOL), tries=0), state.stage + 1, WARM)
     return state._replace(ended=ENDINGS.index(stop if stop in (Stop.FLAT, Stop.UNBOUNDED) else Stop.ROUNDING))
+
+
+def _after(problem: Staged, state: AutoState, run: Any) -> int:
+    """The stage after one on a sample; on all rows, the method that costs less by what the sample has taken."""
+    following = state.stage + 1
+    there = problem.stages[following]
+    if there.last and problem.newton_seconds < (MORE * run.t + 5.0) * problem.lbfgs_step_seconds:
+        return len(problem.stages) - 1
+    return following
 
 
 def _asked(stage: Stage, state: AutoState) -> float:

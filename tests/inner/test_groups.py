@@ -23,6 +23,7 @@ from xrisk.inner import (
     exact_values,
     exact_vjp,
     inner_lipschitz,
+    inner_pooled,
     inner_smoothness,
     new_batch,
 )
@@ -79,6 +80,15 @@ def test_groups_that_overlap_are_listed():
     X, y, groups = table()
     member = np.stack([groups < 4, groups >= 2], axis=1)
     assert isinstance(xrisk.group_dro(X, y, member).inner.index, Indexed)
+
+
+@pytest.mark.parametrize("weights", [None, np.linspace(0.5, 2.0, 240)], ids=["equal", "weighted"])
+def test_pooled_groups_are_one_group_of_all_rows(weights):
+    g, groups = inner(sample_weight=weights), table()[2]
+    pooled = inner_pooled(g)
+    pooled.check()
+    shares = np.bincount(groups) / groups.size
+    np.testing.assert_allclose(values(pooled, W), shares @ values(g, W)[:, 0], rtol=1e-13)
 
 
 @pytest.mark.parametrize("make", [scipy.sparse.csr_matrix, scipy.sparse.csc_array, scipy.sparse.coo_matrix])

@@ -91,7 +91,7 @@ def test_until_ends_a_run(cvar_problem):
     result = minimize(
         cvar_problem, SOLVER, budget=Budget(iterations=10**6), rng=0, until=lambda seen: seen.value < goal
     )
-    assert result.stop is Stop.CONVERGED
+    assert result.stop is Stop.UNTIL
     assert result.value < goal
 
 

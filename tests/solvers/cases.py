@@ -94,7 +94,7 @@ def squares():
 def regrouped(offsets, rows=None):
     """The rows of ``cvar``, or those that are listed, in other groups."""
     stated = cvar()
-    index = stated.inner.index if rows is None else Indexed(frozen(np.array(rows)))
+    index = Indexed(frozen(np.array(stated.inner.index.rows if rows is None else rows)))
     return stated._replace(inner=stated.inner._replace(offsets=frozen(np.array(offsets)), index=index))
 
 
@@ -161,9 +161,9 @@ CASES = [  # the first of each solver is the one whose compiled runs are quick t
     Case("newton", cvar, Newton(), 100, 1e-8, cut=7),
     Case("newton-tasks-max", lambda: tasks(MaxOuter()), Newton(), 100, 1e-8, cut=7),
     Case("newton-squares", squares, Newton(), 100, 1e-8, cut=5),
-    Case("smoothed-lbfgs", cvar, SmoothedLBFGS(tol=1e-5), 1000, 1e-5),
-    Case("smoothed-lbfgs-kl", kl_sparse, SmoothedLBFGS(tol=1e-5, memory=3), 1000, 1e-5, cut=7),
-    Case("smoothed-lbfgs-squares", squares, SmoothedLBFGS(tol=1e-5), 1000, 1e-5, cut=7),
+    Case("smoothed-lbfgs", cvar, SmoothedLBFGS(tol=1e-8), 1000, 1e-8, cut=7),
+    Case("smoothed-lbfgs-max", worst, SmoothedLBFGS(tol=1e-6, memory=3), 1000, 1e-6, cut=7),
+    Case("smoothed-lbfgs-squares", squares, SmoothedLBFGS(tol=1e-8), 1000, 1e-8, cut=7),
 ]
 FULL_BATCH = [case for case in CASES if isinstance(case.solver, (Newton, SmoothedLBFGS))]  # draw no samples
 SAMPLED = [case for case in CASES if case not in FULL_BATCH]

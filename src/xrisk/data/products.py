@@ -535,6 +535,27 @@ def _(rows):
     return row_size(rows.rows) + 1
 
 
+@dot_loop
+def _centred_dot(x, centre, w):
+    total = 0.0
+    for j in range(w.size):
+        total += (x[j] - centre[j]) * w[j]
+    return total
+
+
+@row_dot.of(Centred)
+def _(rows, k, w):
+    return _centred_dot(rows.rows.X[k], rows.centre, w[:-1]) + w[-1]
+
+
+@add_row.of(Centred)
+def _(rows, k, scale, grad):
+    x = rows.rows.X[k]
+    for j in range(x.size):
+        grad[j] += scale * (x[j] - rows.centre[j])
+    grad[-1] += scale
+
+
 @row_scores.of(Centred)
 def _(rows, W):
     X, out = rows.rows.X, np.empty((row_count(rows), W.shape[0]))
@@ -591,14 +612,6 @@ def _(rows):
 @sampled_rows.of(Centred)
 def _(rows, chosen):
     return Centred(sampled_rows(rows.rows, chosen), rows.centre)
-
-
-@dot_loop
-def _centred_dot(x, centre, w):
-    total = 0.0
-    for j in range(w.size):
-        total += (x[j] - centre[j]) * w[j]
-    return total
 
 
 @kernel

@@ -132,7 +132,7 @@ def piece_slope(t, lo, hi, bend, mu):
     """(slope, curvature) of φ_μ at t."""
     below, above = piece_slack(t, lo, hi, bend, mu)
     if math.isinf(below) and math.isinf(above):
-        return t / bend, 1.0 / bend
+        return (t / bend, 1.0 / bend) if bend > 0.0 else (np.inf, np.inf)
     v = lo + below if below <= above else hi - above
     return v, 1.0 / (bend + mu / (below * below) + mu / (above * above))
 

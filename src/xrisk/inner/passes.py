@@ -138,7 +138,7 @@ def sampled(g, share, rng):
     """The same inner functions of about a ``share`` of the samples, at least a few for each."""
 
 
-OFFSET = 10.0  # a column whose mean is so many times its deviation is centred: an intercept absorbs the mean
+OFFSET = 1.0  # a column whose mean is so many times its deviation is centred: an intercept absorbs the mean
 
 
 def centred(g: Any) -> tuple[Any, np.ndarray]:
@@ -343,7 +343,8 @@ def dual_slope(loss, z, move, y, mu):
 
 @dual_slope.otherwise
 def _(loss, z, move, y, mu):
-    return loss_terms(loss, z, y)[1]
+    _, slope, curvature = loss_terms(loss, z, y)
+    return slope + curvature * move
 
 
 @dual_slope.of(Piecewise)
@@ -386,7 +387,11 @@ def _(visitor, loss, z, move, off, lean, y, v):
 @visit_scores.of(DualTerms)
 def _(visitor, loss, z, move, off, lean, y, v):
     scores_slope(loss, z, y, v)
+    mean = 0.0
+    for c in range(v.size):  # v = p − e_y, whose derivative is diag(p) − p pᵀ
+        mean += (v[c] + (1.0 if c == y else 0.0)) * move[c]
     for c in range(v.size):
+        v[c] += (v[c] + (1.0 if c == y else 0.0)) * (move[c] - mean)
         v[c] *= min(visitor.up, visitor.down)
     probable(v, y)
     # p_k = 1 + v_k is known to EPS, its logarithm is at most 36

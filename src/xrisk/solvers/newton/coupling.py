@@ -252,7 +252,7 @@ def constrained_slopes(coupling, u, mu, shift, y, curve):
                 low = c
             else:
                 high = c
-            step = u.shape[1] * miss / steep
+            step = u.shape[1] * miss / steep if math.isfinite(steep) else np.inf
             if abs(miss) <= 1e-13 * target or high - low <= 4e-16 * abs(c):
                 break
             if low < c + step < high:

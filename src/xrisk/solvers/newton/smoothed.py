@@ -234,10 +234,9 @@ def stationarity(task: SmoothedProblem, point: Point, grad: np.ndarray, coefs: n
     taken from the slopes, and the objective falls with them.
     """
     walls, value = task.walls, float(point.y.reshape(-1) @ np.abs(point.sums[:, 1])) / task.n
-    ridged = walls.l2 > 0.0
-    cost = 0.5 * float((grad[ridged] ** 2 / walls.l2[ridged]).sum())
+    ridged, cost = walls.l2 > 0.0, ridge_cost(task, grad)
     bounded = ~ridged & np.isfinite(walls.high - walls.low)
-    cost += float((np.abs(grad) * (walls.high - walls.low))[bounded].sum())
+    cost += float((np.abs(grad[bounded]) * (walls.high - walls.low)[bounded]).sum())
     if np.isfinite(walls.radius):
         return cost + walls.radius * float(np.linalg.norm(grad[: walls.covered]))
     loose = ~ridged & ~bounded & ~task.fixed
@@ -247,6 +246,12 @@ def stationarity(task: SmoothedProblem, point: Point, grad: np.ndarray, coefs: n
     pulls[: walls.covered] = np.maximum(walls.strength, 1e-3 * pulls[: walls.covered])
     share = float((np.abs(grad) / np.maximum(pulls, 1e-300))[loose].max())
     return cost + min(share, 1.0) * value
+
+
+def ridge_cost(task: SmoothedProblem, grad: np.ndarray) -> float:
+    """½ Σ grad²/l2 over coordinates with a ridge: what is missing to stationarity costs the dual point so much."""
+    ridged = task.walls.l2 > 0.0
+    return 0.5 * float((grad[ridged] ** 2 / task.walls.l2[ridged]).sum())
 
 
 def check_smoothing(solver: Any) -> None:
@@ -293,20 +298,15 @@ def dual_of(task: SmoothedProblem, point: Point) -> DualPoint:
     return DualPoint(point.y.reshape(task.n, -1), slopes)
 
 
-def moved_dual(task: SmoothedProblem, here: Point, last: Point, dz: np.ndarray) -> DualPoint:
-    """Weights and slopes moved to first order along dz from ``here``; ``here`` was evaluated along it.
+def moved_dual(task: SmoothedProblem, here: Point, dz: np.ndarray) -> DualPoint:
+    """Weights and slopes moved to first order along dz from ``here``, which was evaluated along it.
 
     With little smoothing left, the slope of a kink runs from bound to bound within a rounding of w; the slope that
-    Newton's step predicts balances the gradient. Losses without a kink have their slopes at ``last``.
+    Newton's step predicts balances the gradient. So it does for columns of any scale, where a step leaves some of it.
     """
     y = _moved_weights(task, here)
     gain = (here.y / np.where(y == 0.0, 1.0, y)).reshape(-1)  # of y and v the product balances the gradient
-    kinked = pass_loss(task.inner) is not pass_loss(as_linear_groups(task.problem.inner))
-    if kinked:
-        slopes = Slopes(here.z, dz, gain, here.theta * task.loss_size)
-    else:
-        slopes = Slopes(last.z, last.z, np.zeros_like(gain), 0.0)
-    return DualPoint(y.reshape(task.n, -1), slopes)
+    return DualPoint(y.reshape(task.n, -1), Slopes(here.z, dz, gain, here.theta * task.loss_size))
 
 
 def _moved_weights(task: SmoothedProblem, here: Point) -> np.ndarray:

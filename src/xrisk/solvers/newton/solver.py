@@ -46,6 +46,7 @@ from xrisk.solvers.newton.smoothed import (
     line_search,
     moved_dual,
     outward,
+    ridge_cost,
     row_terms,
     shortfall,
     smoothed_problem,
@@ -57,6 +58,7 @@ CUT = 0.1  # by which the smoothing falls from one step along the path to the ne
 CENTRED = 0.1  # a point is near the path when its Newton decrement is below this part of the smoothing
 PATIENCE = 25  # steps towards the path at one smoothing, after which near enough is near enough
 PART = 0.6  # of the tolerance that smoothing may cost in the end
+STILL = 30.0  # times the tolerance that the gradient may cost the dual point before the last step
 SPARE = 1e-2  # part of the ridge by which the Hessian may be off: rows that matter less are left out
 LEAST_SMOOTHING = 1e-15
 RUNNING = 0
@@ -220,7 +222,8 @@ def newton_step(task: SmoothedProblem, state: NewtonState, tol: float) -> Newton
     gap, goal = max(short + decrement, 0.0), tol * max(abs(value), 1e-3 * task.size)
     off = decrement / (point.theta * task.size) if since <= PATIENCE else 0.0  # how far from the path
     hold, ended, dual = state.hold, RUNNING, None
-    if gap <= goal and (off <= CENTRED or short <= 1e-3 * goal):
+    still = ridge_cost(task, grad) <= STILL * goal or decrement <= 1e-14 * task.size
+    if gap <= goal and still and (off <= CENTRED or short <= 1e-3 * goal):
         if not task.ridge.any() or _held_back(task, point) <= goal:
             rests = gap <= tol * abs(value) or _rests(task, point, newton)
             ended = ENDINGS.index(Stop.CONVERGED if rests else Stop.FLAT)
@@ -331,4 +334,4 @@ def _last_step(task: SmoothedProblem, point: Point, dx: np.ndarray) -> tuple[Poi
     here = evaluate_along(task, point.x, point.z, point.theta, dx, dz, point)
     top = 0.995 * longest_step(task.walls, here.x, dx)
     last = line_search(task, here, dx, dz, top) if here.along < 0.0 else here
-    return last, moved_dual(task, here, last, dz)
+    return last, moved_dual(task, here, dz)
