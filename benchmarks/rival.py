@@ -65,7 +65,10 @@ def rival(X, y, groups, divergence="cvar", alpha=0.1, lam=1.0, l2=1e-3, tol=1e-3
         conjugate = p * np.log(p) + (1.0 - p) * np.log1p(-np.minimum(p, 1.0 - 1e-16))
         inner = (q / sizes) @ np.bincount(groups, conjugate, n)
         penalty = 0.5 / l2 * np.sum((X.T @ ((q / sizes)[groups] * slopes)) ** 2)
-        cost = {"kl": lam * np.sum(q * np.log(np.maximum(n * q, 1e-300))), "chi2": 0.5 * lam * n * ((q - 1 / n) ** 2).sum()}
+        cost = {
+            "kl": lam * np.sum(q * np.log(np.maximum(n * q, 1e-300))),
+            "chi2": 0.5 * lam * n * ((q - 1 / n) ** 2).sum(),
+        }
         bound = max(bound, -cost.get(divergence, 0.0) - inner - penalty)
         if value - bound <= tol * value or mu < 1e-9:
             return w, value, bound

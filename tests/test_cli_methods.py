@@ -43,7 +43,7 @@ def test_methods_lists_every_method():
 def test_methods_tells_all_about_one():
     done = run("methods", "sox")
     assert "uᵢ ← (1 − γ) uᵢ + γ g(x_t; 𝓑)" in done.output
-    assert "rule: read" in done.output
+    assert "source: verified" in done.output
 
 
 def test_methods_says_which_apply_to_a_problem_and_why_others_do_not():

@@ -12,6 +12,7 @@ from xrisk.inner.passes import add_hessian, as_linear_groups, pass_rows, sampled
 from xrisk.problem import Problem
 from xrisk.solvers.base import (
     Stop,
+    check_positive,
     iterations_made,
     known_certificate,
     known_phase,
@@ -131,8 +132,7 @@ class Auto(NamedTuple):
         )
 
     def prepare(self, problem: Problem) -> tuple[Staged, Any]:
-        if not (isinstance(self.tol, (int, float)) and 0.0 < self.tol < np.inf):
-            raise ValueError(f"tol must be a positive number, got {self.tol!r}")
+        check_positive("tol", self.tol)
         known, (newton, lbfgs) = measured(problem), self.costs(problem)
         return Staged(problem, known, tuple(self.stages(problem)), newton, lbfgs), self
 
@@ -337,6 +337,8 @@ def _(solver, state):
 
 @known_phase.of(Auto)
 def _(solver, state):
+    if not state.t:
+        return "start"
     return "newton" if state.newton.w.size else "lbfgs"
 
 

@@ -285,5 +285,5 @@ def test_it_converges_to_the_exact_optimum(case):
 @each_plain
 def test_the_card_is_filled_in(case):
     card = case.solver.card()
-    assert card.confidence in ("read", "recalled", "reconstructed", "ours")
+    assert card.confidence in ("verified", "recalled", "reconstructed", "ours")
     assert all([card.name, card.paper, card.values, card.gradients, card.rate])

@@ -24,7 +24,6 @@ from xrisk.functions.smoothing import plain_loss, smoothable_loss
 from xrisk.inner.oracle import inner_count, inner_dim, inner_size
 from xrisk.inner.passes import (
     NO_SHARE,
-    SUM_ROUNDING,
     DualTerms,
     FreePull,
     LossBounds,
@@ -38,6 +37,7 @@ from xrisk.inner.passes import (
     pass_rows,
     score_count,
     walk,
+    walk_rounding,
     with_loss,
 )
 from xrisk.problem import Problem, is_risk
@@ -104,7 +104,7 @@ def measured(problem: Problem) -> Measured:
         last = np.zeros((1, scale.size))
         last[0, -1] = 1.0
         lean = row_scores(rows, last)[:, 0]
-    rounding = adjoint_rounding(rows) + SUM_ROUNDING + EPS * (inner_count(g) + 512)
+    rounding = adjoint_rounding(rows) + walk_rounding(g) + EPS * (inner_count(g) + 512)
     return Measured(problem, with_loss(g, smoothable_loss(pass_loss(g))), r, free, scale, sizes, lean, centre, rounding)
 
 
@@ -154,7 +154,7 @@ def bounded_values(known: Measured, w: np.ndarray, z: np.ndarray) -> Bounded:
     reach = EPS * (2 * columns + 16) * (length + float(np.abs(known.centre) @ np.abs(w)))
     sums = walk(g, LossBounds(reach), _scores(known, at_scores(known, z)), NO_SHARE).sums
     shape = (inner_count(g), inner_dim(g))
-    each = SUM_ROUNDING + EPS * loss_rounding(pass_loss(g))
+    each = walk_rounding(g) + EPS * loss_rounding(pass_loss(g))
     return Bounded(sums[:, 0].reshape(shape), (sums[:, 1] * (1.0 + each) + each * sums[:, 2]).reshape(shape))
 
 
@@ -164,17 +164,12 @@ def slope_candidates(known: Measured, z: np.ndarray, given: Any) -> list[Candida
     if given is not None:
         there = at_scores(known, z)
         for name, needed in zip(("z", "move", "gain"), there[:3], strict=True):
-            found = np.shape(getattr(given, name, None))
+            found = np.shape(getattr(given, name, 0.0))
             if found != needed.shape:
                 kind = type(given).__name__
                 raise ValueError(f"slopes must be Slopes with {name} of shape {needed.shape}, got {kind} with {found}")
-        return [Candidate(there)] if loss_is_affine_of(loss) else [Candidate(given), Candidate(there)]
+        return [Candidate(there)] if loss_is_affine(loss) else [Candidate(given), Candidate(there)]
     return [Candidate(at_scores(known, z, mu)) for mu in _widths(known, loss, z)]
-
-
-def loss_is_affine_of(loss: Any) -> bool:
-    """Whether the loss has one slope only."""
-    return bool(loss_is_affine(loss))
 
 
 def _widths(known: Measured, loss: Any, z: np.ndarray) -> tuple[float, ...]:
@@ -220,7 +215,7 @@ def shares_of_weights(known: Measured, q: np.ndarray, candidate: Candidate) -> t
     cancelled = size / left if left > 0.0 else np.inf if size > 0.0 else 1.0
     above, below = float(net[net > 0].sum()), float(-net[net < 0].sum())
     up, down = (below / above, 1.0) if above > below else (1.0, above / below if below > 0.0 else 1.0)
-    return np.where(net > 0, up, np.where(net < 0, down, 1.0)), (SUM_ROUNDING + 512 * EPS) * cancelled
+    return np.where(net > 0, up, np.where(net < 0, down, 1.0)), (walk_rounding(known.inner) + 512 * EPS) * cancelled
 
 
 def _free_pull(known: Measured, candidate: Candidate) -> np.ndarray:

@@ -51,7 +51,7 @@ def methods(name: str | None, problem: str | None, markdown: bool, as_json: bool
 
 def _table() -> Grid:
     grid = Grid(title=Text("S blocks of B samples per iteration, n blocks in all; more by xrisk methods NAME"), **FRAME)
-    shown = ("name", "values", "gradients", "needs", "theory asks for", "rule")
+    shown = ("name", "values", "gradients", "needs", "theory asks for", "source")
     for title in shown:
         grid.add_column(title, overflow="fold", no_wrap=title == "name")
     for row in rows():

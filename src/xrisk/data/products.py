@@ -72,7 +72,7 @@ def adjoint_rounding(rows):
 
 @adjoint_rounding.of(Dense)
 def _(rows):
-    return EPS * (STRETCH + row_count(rows) / STRETCH + 64)
+    return EPS * (min(STRETCH, row_count(rows)) + row_count(rows) / STRETCH + 64)
 
 
 @adjoint_rounding.of(CSR)

@@ -22,6 +22,7 @@ from xrisk.inner.oracle import inner_size
 from xrisk.problem import Problem
 from xrisk.run import Budget, Result, Stop, Trace, minimize
 from xrisk.run.observers import ProgressBar, Snapshot
+from xrisk.solvers.base import check_positive, whole
 
 USER = 4  # frames up from where a fit warns to where it is called
 
@@ -133,7 +134,15 @@ class LinearRobust(CallbackSupport, BaseEstimator):
             y_numeric=isinstance(self, RegressorMixin),
         )
 
+    def _check_limits(self) -> None:
+        check_positive("tol", self.tol)
+        if whole("max_iter", self.max_iter) < 1:
+            raise ValueError(f"max_iter must be at least 1, got {self.max_iter}")
+        if self.max_seconds is not None:
+            check_positive("max_seconds", self.max_seconds)
+
     def _solve(self, problem: Problem, watchers: list[Any]) -> Result:
+        self._check_limits()
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         w0, weights = self._warm(problem) if self.warm_start else (None, None)
         budget = Budget(iterations=self.max_iter, seconds=self.max_seconds)

@@ -15,6 +15,7 @@ from xrisk.inner.models import LinearModel, SoftmaxModel, model_rows, model_scor
 from xrisk.inner.oracle import exact_values, exact_vjp
 from xrisk.inner.passes import (
     BLOCK,
+    EPS,
     FLUSH,
     Scores,
     Walk,
@@ -39,6 +40,7 @@ from xrisk.inner.passes import (
     visit_scores,
     vjp_by_walk,
     walk,
+    walk_rounding,
     with_loss,
     with_rows,
 )
@@ -156,6 +158,11 @@ def _walk(g: Groups, visitor: Any, at: Scores, share: np.ndarray) -> Walk:
     total = sum_parts(sums, first.tolist(), sizes.size)
     total /= sizes[:, None]
     return Walk(total, coefs)
+
+
+@walk_rounding.of(Groups)
+def _(g):
+    return EPS * (min(FLUSH * BLOCK, float(np.diff(g.offsets).max())) + 64)
 
 
 @generic

@@ -121,7 +121,7 @@ class Groups(NamedTuple):
         if weights.shape != (positions,) or not (np.isfinite(weights) & (weights >= 0)).all():
             raise ValueError("weights must be finite and non-negative, one for each position")
         by_row = getattr(self.weight, "by_row", weights)
-        if codes is not None and not np.array_equal(by_row[listed], weights):
+        if codes is not None and not (by_row.size == rows and np.array_equal(by_row[listed], weights)):
             raise ValueError("weights must be the same by row as by position")
 
     def groups(self) -> np.ndarray:

@@ -24,6 +24,7 @@ from xrisk.inner.oracle import exact_values, exact_vjp, inner_size
 from xrisk.inner.pairs import Pairs
 from xrisk.inner.passes import (
     BLOCK,
+    EPS,
     NO_SHARE,
     LossValues,
     Scores,
@@ -45,6 +46,7 @@ from xrisk.inner.passes import (
     visit_block,
     vjp_by_walk,
     walk,
+    walk_rounding,
     with_loss,
 )
 
@@ -86,8 +88,9 @@ class PairScores(NamedTuple):
 
 
 def _of_pairs(g: Pairs, at: Scores) -> PairScores:
-    parts = (g.side * at.z[:, 0], g.side * at.move[:, 0], at.off, g.side * at.lean)
-    return PairScores(*(part[listed] for part in parts for listed in (g.outer, g.inner)), at.gain)
+    z, move, off, lean = g.side * at.z[:, 0], g.side * at.move[:, 0], at.off, g.side * at.lean
+    i, j = g.outer, g.inner
+    return PairScores(z[i], z[j], move[i], move[j], off[i], off[j], lean[i], lean[j], at.gain)
 
 
 @walk.of(Pairs)
@@ -153,6 +156,11 @@ def walk_pairs(visitor, loss, at, share, low, high, sums, up, down):
                     total += one[r]
                     left[r] += scale * one[r]
                 up[i] += scale * total
+
+
+@walk_rounding.of(Pairs)
+def _(g):
+    return EPS * (min(BLOCK, g.inner.size) + 64)
 
 
 @exact_values.of(Pairs)

@@ -464,7 +464,16 @@ def add_compensated(total, lost, term):
 
 
 FLUSH = 16  # blocks whose terms are summed before their sum is compensated, where groups are mixed
-SUM_ROUNDING = EPS * (FLUSH * BLOCK + 64)  # of a walk's means, relative to the mean of the absolute terms
+
+
+@generic
+def walk_rounding(g):
+    """Relative error of the means of a walk, by the means of absolute terms."""
+
+
+@walk_rounding.otherwise
+def _(g):
+    return EPS * (FLUSH * BLOCK + 64)
 
 
 def sum_parts(parts: list[np.ndarray], at: list[int], count: int) -> np.ndarray:

@@ -92,6 +92,14 @@ def as_dict(race: Race) -> dict[str, Any]:
     }
 
 
+def _finite(numbers: dict[str, Any]) -> dict[str, Any]:
+    """The numbers, None where one is not finite: strict JSON has no other word for it."""
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in numbers.items()
+    }
+
+
 def _entry(race: Race, entry: Entry) -> dict[str, Any]:
     gaps = race.gaps(entry)
     return {
@@ -101,7 +109,7 @@ def _entry(race: Race, entry: Entry) -> dict[str, Any]:
         "cells_tried": entry.tried,
         "final_gaps": [float(gap) if math.isfinite(gap) else None for gap in gaps],
         "runs": [
-            {"seed": heat.seed, "stop": heat.stop, "points": [point._asdict() for point in heat.points]}
+            {"seed": heat.seed, "stop": heat.stop, "points": [_finite(point._asdict()) for point in heat.points]}
             for heat in entry.heats
         ],
     }

@@ -190,6 +190,8 @@ class _Run:
                 stop = self.reason(interrupted)
                 if stop is None:
                     speed, stop = self.advance(speed, interrupted)
+                if stop is not None:
+                    self.look()
                 seen = self.snapshot()
                 for observe in observers:
                     observe(seen)

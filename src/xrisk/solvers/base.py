@@ -197,6 +197,12 @@ def whole(name: str, value: Any) -> int:
     return int(value)  # one of NumPy would compile a kernel once more
 
 
+def check_positive(name: str, value: Any) -> None:
+    """Refuse what is no positive number."""
+    if isinstance(value, bool) or not (isinstance(value, numbers.Real) and 0.0 < float(value) < np.inf):
+        raise ValueError(f"{name} must be positive, got {value!r}")
+
+
 def check_count(name: str, value: int) -> None:
     """Refuse a number below 1."""
     if value < 1:

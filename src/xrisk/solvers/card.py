@@ -22,8 +22,8 @@ class Need(NamedTuple):
 class MethodCard(NamedTuple):
     """A row of the table of methods.
 
-    ``confidence`` says how well the rule is established: "read" in a primary text or the authors' code, "recalled"
-    from the literature, "reconstructed" from its description. S is the number of blocks per iteration, B that of
+    ``confidence`` says how well the rule is established: "verified" against a primary text or the authors' code,
+    "recalled" from the literature, "reconstructed" from its description, or "ours". S is the number of blocks per iteration, B that of
     samples of each, n that of all blocks.
     """
 

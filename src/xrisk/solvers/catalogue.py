@@ -96,10 +96,10 @@ Generated from the code by `xrisk methods --markdown`. Names are those of `xrisk
 
 Every iteration samples S of n blocks and B samples of each, unless said otherwise. *Needs* is what a problem must have:
 otherwise the method refuses it and says why. *Theory asks for* is what the rate is proved under; the method runs
-without. *Rule* says how well the update is established: *read* in a primary text or the authors' code, *recalled* from
-the literature, *reconstructed* from its description. Rates are in iterations, constants and logarithms left out."""
+without. *Source* says how well the update is established: *verified* against a primary text or the authors' code, *recalled*
+from the literature, *reconstructed* from its description, or *ours*. Rates are in iterations, constants and logarithms left out."""
 
-COLUMNS = ("name", "solver", "needs", "values", "gradients", "rate", "theory asks for", "paper", "rule")
+COLUMNS = ("name", "solver", "needs", "values", "gradients", "rate", "theory asks for", "paper", "source")
 
 
 def rows(catalogue: dict[str, Any] = CATALOGUE) -> list[tuple[str, ...]]:
@@ -122,7 +122,7 @@ def describe(solver: Any) -> str:
         "rate": card.rate,
         "theory asks for": _joined(card.theory),
         "paper": card.paper,
-        "rule": card.confidence,
+        "source": card.confidence,
         "in Python": f"xrisk.solvers.{_as_code(solver)}; {solver}",
     }
     return "\n".join([_about(solver), "", *(f"{name}: {fact}" for name, fact in facts.items())])

@@ -213,6 +213,13 @@ def _(solver, problem, state, t):
 
 def lbfgs_step(task: SmoothedProblem, solver: SmoothedLBFGS, state: LBFGSState) -> LBFGSState:
     """One step; the smoothing is cut first where the point is stationary enough."""
+    before = task.passes.copy()
+    state = _step(task, solver, state)
+    values, gradients = (task.passes - before).tolist()
+    return state._replace(values=state.values + values, gradients=state.gradients + gradients, t=state.t + 1)
+
+
+def _step(task: SmoothedProblem, solver: SmoothedLBFGS, state: LBFGSState) -> LBFGSState:
     state = _less_smoothing(task, solver, state)
     dx = -two_loops(state)
     along = float(state.grad @ dx)
@@ -221,19 +228,18 @@ def lbfgs_step(task: SmoothedProblem, solver: SmoothedLBFGS, state: LBFGSState) 
         dx = -state.grad / state.metric
         along = float(state.grad @ dx)
     if not along < 0.0 or state.since > STUCK:
-        return state._replace(ended=ENDINGS.index(Stop.ROUNDING), t=state.t + 1)
+        return state._replace(ended=ENDINGS.index(Stop.ROUNDING))
     dz = scores_at(task.inner, dx)
     here = Point(state.x, state.z, np.zeros((0, 4)), state.shift, state.y, state.y, state.theta, along)
     point = line_search(task, here, dx, dz, 0.995 * longest_step(task.walls, state.x, dx))
     if point is here:
-        return state._replace(ended=ENDINGS.index(Stop.ROUNDING), t=state.t + 1)
+        return state._replace(ended=ENDINGS.index(Stop.ROUNDING))
     new = _at(task, solver, state, point)
-    return remembered(new, new.x - state.x, new.grad - state.grad)._replace(t=state.t + 1)
+    return remembered(new, new.x - state.x, new.grad - state.grad)
 
 
 def _at(task: SmoothedProblem, solver: SmoothedLBFGS, state: LBFGSState, point: Point) -> LBFGSState:
     """The state at a point that has just been evaluated."""
-    before = task.passes.copy()
     coefs = row_terms(task, point)
     grad = gradient(task, point, coefs)
     value, short = shortfall(task, point)
@@ -263,8 +269,6 @@ def _at(task: SmoothedProblem, solver: SmoothedLBFGS, state: LBFGSState, point: 
         best=min(gap, state.best),
         since=0 if better else state.since + 1,
         ended=ended,
-        values=state.values + int(task.passes[0] - before[0]) + 1,
-        gradients=state.gradients + 1,
     )
 
 

@@ -103,7 +103,7 @@ class ALEXR(NamedTuple):
         return MethodCard(
             "ALEXR",
             "Wang and Yang, ALEXR, Algorithm 1; its book chapter, Algorithm 18",
-            "read",
+            "verified",
             values="SB" if self.theta == 0.0 else "2SB",
             gradients="SB",
             rate="convex n/(Sε²) in the objective; f smooth and r strongly convex n/(Sε) in the squared distance",

@@ -78,7 +78,7 @@ class ALEXRDL(NamedTuple):
         return MethodCard(
             "ALEXR-DL",
             "book, section 5.4.5; Zhou, Wang and Yang 2025, theorem 4.5",
-            "read",
+            "verified",
             values=inner.values,
             gradients=inner.gradients,
             rate="weakly convex g: nearly stationary n/(Sε⁶), f smooth n/(Sε⁴); smoothed, approximately, n/(Sε⁵)",

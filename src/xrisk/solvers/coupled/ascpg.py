@@ -92,7 +92,7 @@ class ASCPG(NamedTuple):
         return MethodCard(
             "ASC-PG",
             "Wang, Liu and Fang 2017, Algorithm 1",
-            "read",
+            "verified",
             values="nB",
             gradients="SB",
             rate="convex 1/ε^3.5 in the objective; strongly convex 1/ε^1.25 in the squared distance",

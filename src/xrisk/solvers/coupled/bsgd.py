@@ -80,7 +80,7 @@ class BSGD(NamedTuple):
         return MethodCard(
             "BSGD",
             "Hu, Zhang, Chen and He 2020; as SOX with γ = β = 1 in the code of Wang and Yang 2022",
-            "read",
+            "verified",
             values="SB",
             gradients="SB",
             rate="convex 1/ε², strongly convex 1/(με) in the objective, with B = 1/ε (f smooth) or 1/ε²",

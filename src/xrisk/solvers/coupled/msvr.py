@@ -182,7 +182,7 @@ class MSVR(NamedTuple):
         return MethodCard(
             "MSVR",
             "Jiang et al. 2022, v1 and v2; book, Algorithm 15",
-            "read",
+            "verified",
             values="SB" if self.correction == 0.0 else "2SB",
             gradients="2SB" if compares(self.gradient) else "SB",
             rate="non-convex to ‖∇F‖ ≤ ε: v1 n/(Sε⁴), v2 n/(Sε³); strongly convex, in stages, n/(μS√Bε)",

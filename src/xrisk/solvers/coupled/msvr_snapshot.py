@@ -120,7 +120,7 @@ class SnapshotMSVR(NamedTuple):
         return MethodCard(
             "SnapshotMSVR",
             "Jiang et al. 2022, MSVR v3",
-            "read",
+            "verified",
             values="3SB, full passes",
             gradients="3SB, full passes",
             rate="non-convex to ‖∇F‖ ≤ ε: n√N/(Sε²) for N samples of each block",

@@ -87,7 +87,7 @@ class SCGD(NamedTuple):
         return MethodCard(
             "SCGD",
             "Wang, Fang and Liu 2017; book, Algorithm 9",
-            "read",
+            "verified",
             values="nB",
             gradients="SB",
             rate="convex 1/ε⁴ in the objective; strongly convex 1/ε^1.5 in the squared distance",

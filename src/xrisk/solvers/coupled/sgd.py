@@ -78,7 +78,7 @@ class SGD(NamedTuple):
         return MethodCard(
             "SGD",
             "Robbins and Monro 1951; ALEXR, section 9.1",
-            "read",
+            "verified",
             values="0",
             gradients="SB",
             rate="convex 1/ε², strongly convex 1/(με), both for the mean over all rows",

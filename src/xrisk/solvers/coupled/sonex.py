@@ -114,7 +114,7 @@ class SONEX(NamedTuple):
         return MethodCard(
             "SONEX",
             "book, Algorithms 17 and 25",
-            "read",
+            "verified",
             values="SB" if self.correction == 0.0 else "2SB",
             gradients="SB",
             rate="non-convex, approximately stationary: v1 n/(Sε⁷), v2 n/(Sε⁵)",

@@ -106,7 +106,7 @@ class SONX(NamedTuple):
         return MethodCard(
             "SONX",
             "Hu, Zhu and Yang 2023, SONX v1 and v2; book, Algorithm 16",
-            "read",
+            "verified",
             values="SB" if self.correction == 0.0 else "2SB",
             gradients="SB",
             rate="weakly convex, nearly stationary: v1 n/(SBε⁸), v2 n/(S√Bε⁶); with f smooth n/(SBε⁵), n/(S√Bε⁴)",

@@ -125,7 +125,7 @@ class SOX(NamedTuple):
         return MethodCard(
             "SOX",
             "Wang and Yang 2022, Algorithm 1; book, Algorithm 14",
-            "read",
+            "verified",
             values="SB",
             gradients="SB",
             rate="non-convex n/(Sε⁴) to ‖∇F‖ ≤ ε; strongly convex n/(Sμε) in the squared distance",

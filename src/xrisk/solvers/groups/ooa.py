@@ -92,7 +92,7 @@ class OOA(NamedTuple):
         return MethodCard(
             "OOA",
             "Sagawa et al. 2020, Algorithm 1; ALEXR, section 7",
-            "read",
+            "verified",
             values="SB",
             gradients="SB",
             rate="convex n²(log n)/ε² in the duality gap, for bounded losses",

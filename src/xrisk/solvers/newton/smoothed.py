@@ -28,6 +28,7 @@ from xrisk.inner.passes import (
     with_loss,
 )
 from xrisk.problem import Problem, is_risk, penalty_at
+from xrisk.solvers.base import check_positive
 from xrisk.solvers.newton.algebra import positive_or_one
 from xrisk.solvers.newton.barrier import (
     Walls,
@@ -256,10 +257,8 @@ def ridge_cost(task: SmoothedProblem, grad: np.ndarray) -> float:
 
 def check_smoothing(solver: Any) -> None:
     """Refuse a tolerance or a first smoothing that is none."""
-    for name in ("tol", "smoothing"):
-        value = getattr(solver, name)
-        if not (isinstance(value, (int, float)) and 0.0 < value < np.inf):
-            raise ValueError(f"{name} must be a positive number, got {value!r}")
+    check_positive("tol", solver.tol)
+    check_positive("smoothing", solver.smoothing)
 
 
 def line_search(task: SmoothedProblem, here: Point, dx: np.ndarray, dz: np.ndarray, top: float) -> Point:

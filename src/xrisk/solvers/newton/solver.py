@@ -59,6 +59,7 @@ CENTRED = 0.1  # a point is near the path when its Newton decrement is below thi
 PATIENCE = 25  # steps towards the path at one smoothing, after which near enough is near enough
 PART = 0.6  # of the tolerance that smoothing may cost in the end
 STILL = 30.0  # times the tolerance that the gradient may cost the dual point before the last step
+ENOUGH = 8  # steps at one smoothing, after which rounding keeps the gradient from falling
 SPARE = 1e-2  # part of the ridge by which the Hessian may be off: rows that matter less are left out
 LEAST_SMOOTHING = 1e-15
 RUNNING = 0
@@ -219,10 +220,10 @@ def newton_step(task: SmoothedProblem, state: NewtonState, tol: float) -> Newton
     solve = _factor(task, point, coefs)
     newton = -solve(grad)
     decrement, since = float(-(grad @ newton)), state.since + 1
-    gap, goal = max(short + decrement, 0.0), tol * max(abs(value), 1e-3 * task.size)
+    gap, goal = max(float(short + decrement), 0.0), tol * max(abs(value), 1e-3 * task.size)
     off = decrement / (point.theta * task.size) if since <= PATIENCE else 0.0  # how far from the path
     hold, ended, dual = state.hold, RUNNING, None
-    still = ridge_cost(task, grad) <= STILL * goal or decrement <= 1e-14 * task.size
+    still = ridge_cost(task, grad) <= STILL * goal or decrement <= 1e-14 * task.size or since > ENOUGH
     if gap <= goal and still and (off <= CENTRED or short <= 1e-3 * goal):
         if not task.ridge.any() or _held_back(task, point) <= goal:
             rests = gap <= tol * abs(value) or _rests(task, point, newton)
@@ -332,6 +333,8 @@ def _last_step(task: SmoothedProblem, point: Point, dx: np.ndarray) -> tuple[Poi
     """The point after its last step, its duals moved to first order."""
     dz = scores_at(task.inner, dx)
     here = evaluate_along(task, point.x, point.z, point.theta, dx, dz, point)
+    # a threshold solved again has other last digits than the one in the Hessian, and the moves would not balance
+    here = here._replace(shift=point.shift, y=point.y, curve=point.curve)
     top = 0.995 * longest_step(task.walls, here.x, dx)
     last = line_search(task, here, dx, dz, top) if here.along < 0.0 else here
     return last, moved_dual(task, here, dz)
