@@ -54,7 +54,7 @@ def rival(X, y, groups, divergence="cvar", alpha=0.1, lam=1.0, l2=1e-3, tol=1e-3
 
     while True:
         w = minimize(smoothed, w, jac=True, method="L-BFGS-B", options={"maxiter": 1000, "ftol": ftol}).x
-        m, u, slopes = losses(w)
+        _, u, slopes = losses(w)
         q, _ = weights(u, divergence, alpha, lam, mu)
         value = weights(u, divergence, alpha, lam, 1e-12)[1] + 0.5 * l2 * w[:d] @ w[:d]
         if intercept:  # slopes are made smaller on the heavier side, so that the intercept has no pull

@@ -41,7 +41,7 @@ def test_the_worst_group_fares_better_under_the_robust_model(study):
 
 def test_the_bounds_enclose_the_certified_optimum(study):
     proof = study.robust.model.certificate_
-    assert all(point.dual <= proof.primal and point.primal >= proof.dual for point in study.bounds)
+    assert all(point.bound <= proof.primal and point.value >= proof.dual for point in study.bounds)
     assert np.all(np.diff([point.seconds for point in study.bounds]) >= 0)
 
 

@@ -191,7 +191,7 @@ def uncompiled() -> Iterator[None]:
     >>> problem = xrisk.applications.hard_smooth(4).problem
     >>> with uncompiled():
     ...     result = xrisk.minimize(problem, xrisk.solvers.ALEXR(), budget=xrisk.Budget(iterations=3), rng=0)
-    >>> result.iterations
+    >>> result.progress.iterations
     3
     """
     before = _plain.set(True)

@@ -23,8 +23,8 @@ class MethodCard(NamedTuple):
     """A row of the table of methods.
 
     ``confidence`` says how well the rule is established: "verified" against a primary text or the authors' code,
-    "recalled" from the literature, "reconstructed" from its description, or "ours". S is the number of blocks per iteration, B that of
-    samples of each, n that of all blocks.
+    "recalled" from the literature, "reconstructed" from its description, or "ours". S is the number of blocks per
+    iteration, B that of samples of each, n that of all blocks.
     """
 
     name: str

@@ -96,8 +96,9 @@ Generated from the code by `xrisk methods --markdown`. Names are those of `xrisk
 
 Every iteration samples S of n blocks and B samples of each, unless said otherwise. *Needs* is what a problem must have:
 otherwise the method refuses it and says why. *Theory asks for* is what the rate is proved under; the method runs
-without. *Source* says how well the update is established: *verified* against a primary text or the authors' code, *recalled*
-from the literature, *reconstructed* from its description, or *ours*. Rates are in iterations, constants and logarithms left out."""
+without. *Source* says how well the update is established: *verified* against a primary text or the authors' code,
+*recalled* from the literature, *reconstructed* from its description, or *ours*. Rates are in iterations, constants and
+logarithms left out."""
 
 COLUMNS = ("name", "solver", "needs", "values", "gradients", "rate", "theory asks for", "paper", "source")
 
