@@ -4,8 +4,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.certificate import Certificate, between, certify_measured, measured
+from xrisk.certificate import Certificate, between, certify_measured, measured, refuse_unknown
 from xrisk.data.products import row_bytes, row_work
+from xrisk.data.rows import row_count
 from xrisk.generic import generic
 from xrisk.inner.oracle import Oracles, inner_count, inner_dim, inner_samples, inner_size
 from xrisk.inner.passes import add_hessian, as_linear_groups, pass_rows, sampled, score_count
@@ -31,6 +32,7 @@ WARM = 1e-2  # first smoothing of a warm start
 MORE = 1.5  # times as many iterations as on a sample L-BFGS is expected to take on all rows
 SAMPLE_TOL = 0.02  # to which samples of the rows are solved
 IN_VAIN = 3  # certificates in a row that leave the bounds as they were, after which a method is given up
+HESSIAN_ROWS = 50  # for each variable: a Hessian of so many rows is as good as one of all
 ASKED = 0.8  # of the tolerance: an estimate is not a proof
 FIRST_TOL = 1e-9  # what a method is asked for first, whatever the tolerance: proofs of less come one by one
 LEAST_TOL = 1e-14
@@ -92,6 +94,8 @@ class Auto(NamedTuple):
         Shares of the rows to start with.
     least_rows : int
         Samples of fewer rows, and of fewer than eight for each variable, are not worth a stage.
+    least_gain : float
+        An iteration on a sample must cost so many times less than one on all rows.
     newton_steps, lbfgs_steps : float
         Iterations that either method is expected to take; those of L-BFGS where no sample has shown them.
     read_rate, product_rate, sample_seconds, call_seconds : float
@@ -113,12 +117,13 @@ class Auto(NamedTuple):
     weights: np.ndarray = np.zeros((0, 0))
     shares: tuple[float, ...] = (0.01, 0.1)
     least_rows: int = 2000
+    least_gain: float = 6.0
     newton_steps: float = 8.0
     lbfgs_steps: float = 70.0
     read_rate: float = 1e10
     product_rate: float = 2.5e10
     sample_seconds: float = 1e-8
-    call_seconds: float = 5e-4
+    call_seconds: float = 1.5e-3
 
     def card(self) -> MethodCard:
         return MethodCard(
@@ -133,24 +138,26 @@ class Auto(NamedTuple):
 
     def prepare(self, problem: Problem) -> tuple[Staged, Any]:
         check_positive("tol", self.tol)
-        known, (newton, lbfgs) = measured(problem), self.costs(problem)
-        return Staged(problem, known, tuple(self.stages(problem)), newton, lbfgs), self
+        refuse_unknown(problem)
+        stages, (newton, lbfgs) = tuple(self.stages(problem)), self.costs(problem)
+        known = measured(problem, stages[-1].task.columns)
+        return Staged(problem, known, stages, newton, lbfgs), self
 
     def stages(self, problem: Problem) -> list[Stage]:
         """The methods to run, one after another; samples are solved by L-BFGS, which tells how well it does."""
         g, d = as_linear_groups(problem.inner), inner_size(problem.inner)
-        stages = []
+        stages, (newton, lbfgs) = [], self.costs(problem)
         for share in self.shares:
             rows = share * inner_samples(g)
-            if rows >= max(self.least_rows, 8 * d) and sampled.implemented(g):
+            worth = lbfgs > self.least_gain * (share * (lbfgs - self.call_seconds) + self.call_seconds)
+            if worth and rows >= max(self.least_rows, 8 * d) and sampled.implemented(g):
                 sample = problem._replace(inner=sampled(g, share, np.random.default_rng(0)))
                 stages.append(Stage(smoothed_problem(sample), SmoothedLBFGS(), 0))
-        newton, lbfgs = self.costs(problem)
         task = smoothed_problem(problem)
         if stages or newton > self.lbfgs_steps * lbfgs:
             stages.append(Stage(task, SmoothedLBFGS(), 1))
         if np.isfinite(newton):  # where L-BFGS costs more, or ends short of the certificate
-            stages.append(Stage(task, Newton(), 1))
+            stages.append(Stage(task, Newton(hessian_rows=HESSIAN_ROWS), 1))
         return stages
 
     def costs(self, problem: Problem) -> tuple[float, float]:
@@ -160,7 +167,8 @@ class Auto(NamedTuple):
         lbfgs = 3.0 * once + 400.0 * d / self.read_rate + self.call_seconds
         if d > MAX_VARIABLES or not add_hessian.implemented(g):
             return np.inf, lbfgs
-        gram = row_work(pass_rows(g)) * score_count(g) ** 2 + d**3 / 3.0
+        rows = row_count(pass_rows(g))
+        gram = row_work(pass_rows(g)) * score_count(g) ** 2 * min(1.0, HESSIAN_ROWS * d / rows) + d**3 / 3.0
         step = gram / self.product_rate + 5.0 * once + 2.0 * self.call_seconds
         return self.newton_steps * step, lbfgs
 
@@ -264,11 +272,9 @@ def auto_step(problem: Staged, solver: Auto, state: AutoState, rng: Any) -> Auto
             if stop is None
             else _begin(problem, state._replace(w=run.w), _after(problem, state, run), 2.0 * run.theta)
         )
-    if run.value <= state.value or stop is not None:
-        state = state._replace(w=run.w, y=run.y, value=run.value)
     if stop is None:
-        return state
-    state, brought = _certified(problem, state, known_slopes(method, run))
+        return state if run.value > state.value else state._replace(w=run.w, y=run.y, value=run.value)
+    state, brought = _certified(problem, solver, state, run, known_slopes(method, run))
     if solver.reached(bounds(state), state.first):
         return state._replace(ended=ENDINGS.index(Stop.CONVERGED))
     tries = 0 if brought else state.tries + 1
@@ -302,12 +308,14 @@ def _begin(problem: Staged, state: AutoState, stage: int, smoothing: float) -> A
     return with_running(there.solver, blank, run)._replace(value=run.value if there.last else np.nan)
 
 
-def _certified(problem: Staged, state: AutoState, slopes: Any) -> tuple[AutoState, bool]:
-    """The state with the better of either bound, and whether that has changed much."""
-    new, old = certify_measured(problem.measured, Known(state.w, state.y, slopes)), bounds(state)
+def _certified(problem: Staged, solver: Auto, state: AutoState, run: Any, slopes: Any) -> tuple[AutoState, bool]:
+    """The state with the better of either bound and the point it is of, and whether the bounds have changed much."""
+    new, old = certify_measured(problem.measured, Known(run.w, run.y, slopes), solver.tol), bounds(state)
     better = between(min(old.primal, new.primal), max(old.dual, new.dual))
-    brought = not better.relative > 0.9 * old.relative
-    return state._replace(primal=better.primal, dual=better.dual), brought
+    state = state._replace(primal=better.primal, dual=better.dual)
+    if new.primal <= old.primal:
+        state = state._replace(w=run.w, y=run.y, value=run.value)
+    return state, not better.relative > 0.9 * old.relative
 
 
 def bounds(state: AutoState) -> Certificate:
@@ -328,6 +336,13 @@ def _(solver, state):
 @known_value.of(Auto)
 def _(solver, state):
     return state.value
+
+
+@known_slopes.of(Auto)
+def _(solver, state):
+    return (
+        state.newton.slopes if state.newton.w.size == state.w.size and np.array_equal(state.newton.w, state.w) else None
+    )
 
 
 @knows_more.of(Auto)

@@ -1,7 +1,7 @@
 """Certificates: a proof, by weak duality, of how far a point can be from the optimum."""
 
 from xrisk.certificate.bounds import Certificate, between, certifiable, certify, certify_measured
-from xrisk.certificate.passes import Bounded, measured
+from xrisk.certificate.passes import Bounded, measured, refuse_unknown
 from xrisk.certificate.rounding import (
     conjugate_above,
     loss_rounding,
@@ -25,6 +25,7 @@ __all__ = [
     "measured",
     "outer_conjugate_terms",
     "outer_terms",
+    "refuse_unknown",
     "risk_terms",
     "symmetric_conjugate_above",
     "usual_outer_conjugate_terms",

@@ -92,8 +92,11 @@ def certify(problem: Problem, result: Any) -> Certificate:
     return certify_measured(measured(problem), result)
 
 
-def certify_measured(known: "Measured", result: Any) -> Certificate:
-    """The certificate of a problem whose rows have been measured: as `certify`, in two full passes or few more."""
+def certify_measured(known: "Measured", result: Any, enough: float = 0.0) -> Certificate:
+    """The certificate of a problem whose rows have been measured, as `certify`: in two full passes if all goes well.
+
+    The solver's own weights and slopes are tried first, others only while the relative gap is above ``enough``.
+    """
     problem = known.problem
     w = _point(problem, result)
     with np.errstate(over="ignore", invalid="ignore"):  # infinities are bounds as well
@@ -102,8 +105,13 @@ def certify_measured(known: "Measured", result: Any) -> Certificate:
         primal = _primal(problem, w, u)
         weights = _weights(problem, u.value, getattr(result, "dual", None))
         candidates = slope_candidates(known, z, getattr(result, "slopes", None))
-        dual = max(_dual(known, q, v) for v in candidates for q in weights)
-    return between(primal, dual)
+        found = between(primal, -np.inf)
+        for v in candidates:
+            for q in weights:
+                found = between(primal, max(found.dual, _dual(known, q, v)))
+                if found.relative <= enough:
+                    return found
+    return found
 
 
 def certifiable(problem: Problem) -> bool:
@@ -156,7 +164,7 @@ def _weights(problem: Problem, u: np.ndarray, known: Any) -> list[Weights]:
     if known is not None:
         if np.shape(known) != u.shape:
             raise ValueError(f"dual must have shape {u.shape}, got {np.shape(known)}")
-        candidates.append(np.array(known, dtype=np.float64))
+        candidates.insert(0, np.array(known, dtype=np.float64))
     usable = [y for y in candidates if np.isfinite(y).all()] or [_central(problem.outer, u.shape)]
     return [(_of_risk if is_risk(problem.outer) else _of_blocks)(problem.outer, y) for y in usable]
 

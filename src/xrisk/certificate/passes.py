@@ -84,11 +84,12 @@ class Candidate(NamedTuple):
     down: float = 1.0
 
 
-def measured(problem: Problem) -> Measured:
-    """The problem, its rows measured once for all certificates; refuses what it does not know."""
-    missing = unknown_part(problem)
-    if missing is not None:
-        raise TypeError(f"a certificate is a proof and refuses what it does not know: {missing}")
+def measured(problem: Problem, columns: np.ndarray | None = None) -> Measured:
+    """The problem, its rows measured once for all certificates; refuses what it does not know.
+
+    ``columns`` (d,) are sizes of the columns where they are known already.
+    """
+    refuse_unknown(problem)
     problem = canonical(problem._replace(inner=as_linear_groups(problem.inner)))
     g, r, free = problem.inner, problem.penalty, 0
     if isinstance(r, Unpenalised):
@@ -96,7 +97,7 @@ def measured(problem: Problem) -> Measured:
     g, centre = centred(g) if free == 1 else (g, np.zeros(inner_size(g)))
     problem = problem._replace(inner=g)
     rows = pass_rows(g)
-    scale = column_sizes(g)[: inner_size(g) // score_count(g)]
+    scale = (column_sizes(g) if columns is None else columns)[: inner_size(g) // score_count(g)]
     scale = np.where(scale > 0.0, scale, 1.0)
     sizes = scaled_norms(rows, scale)
     lean = np.zeros(sizes.size)
@@ -106,6 +107,13 @@ def measured(problem: Problem) -> Measured:
         lean = row_scores(rows, last)[:, 0]
     rounding = adjoint_rounding(rows) + walk_rounding(g) + EPS * (inner_count(g) + 512)
     return Measured(problem, with_loss(g, smoothable_loss(pass_loss(g))), r, free, scale, sizes, lean, centre, rounding)
+
+
+def refuse_unknown(problem: Problem) -> None:
+    """Raise one sentence where a certificate does not know a part of the problem."""
+    missing = unknown_part(problem)
+    if missing is not None:
+        raise TypeError(f"a certificate is a proof and refuses what it does not know: {missing}")
 
 
 def unknown_part(problem: Problem) -> str | None:

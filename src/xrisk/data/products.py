@@ -460,8 +460,15 @@ def sparse_norms(rows, gain, low, high, out):
     for k in range(low, high):
         total = 0.0
         for p in range(rows.indptr[k], rows.indptr[k + 1]):
-            total = np.hypot(total, float(rows.data[p]) * gain[rows.indices[p]])
-        out[k] = total
+            value = rows.data[p] * gain[rows.indices[p]]
+            total += value * value
+        if 1e-280 < total < 1e300:
+            out[k] = np.sqrt(total)
+        else:  # the sum of squares overflows or has lost its digits
+            total = 0.0
+            for p in range(rows.indptr[k], rows.indptr[k + 1]):
+                total = np.hypot(total, float(rows.data[p]) * gain[rows.indices[p]])
+            out[k] = total
 
 
 # with an intercept

@@ -478,16 +478,24 @@ def add_by_group(rows, codes, index, coefs, low, high, total):
 def _(g, visitor, at, c, H):
     if g.offsets.size - 1 < g.offsets[-1] or model_scores(g.model) > 1:
         squares_by_jacobian(g, visitor, at, c, H)
-        return
-    slopes = walk(g, visitor, at, np.ones(c.size)).coefs[0]  # every group is a row: the rows are not copied
-    H += row_gram(g.model.rows, by_row_sum(g.index, c) * slopes**2)
+    else:  # every group is a row: the rows are not copied
+        slopes = walk(g, visitor, at, np.sqrt(c)).coefs[0]
+        add_row_squares(g.index, g, visitor, at, c, slopes, H)
 
 
-def by_row_sum(index: Any, c: np.ndarray) -> np.ndarray:
-    """What is known of every group, of the one row it holds."""
-    out = np.zeros(c.size)
-    out[getattr(index, "rows", np.arange(c.size))] = c
-    return out
+@generic
+def add_row_squares(index, g, visitor, at, c, slopes, H):
+    """The same for groups of one row each, ``slopes`` being √c·∇ of every row."""
+
+
+@add_row_squares.otherwise
+def _(index, g, visitor, at, c, slopes, H):
+    H += row_gram(g.model.rows, slopes**2)
+
+
+@add_row_squares.of(Indexed)
+def _(index, g, visitor, at, c, slopes, H):
+    squares_by_jacobian(g, visitor, at, c, H)  # a row may stand in several groups
 
 
 @column_sizes.of(Groups)

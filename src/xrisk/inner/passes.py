@@ -12,6 +12,7 @@ import numpy as np
 from numba.extending import register_jitable
 
 from xrisk.data.products import Centred, column_means, row_adjoint, row_scores, with_intercept
+from xrisk.data.rows import row_count
 from xrisk.functions.loss import (
     loss_conjugate,
     loss_domain,
@@ -176,6 +177,8 @@ def walks(g: Any) -> bool:
 
 def scores_at(g: Any, w: np.ndarray) -> np.ndarray:
     """The scores (rows, scores) of all rows at w (d,)."""
+    if not w.any():  # where runs start: no need to read the rows
+        return np.zeros((row_count(pass_rows(g)), score_count(g)))
     return row_scores(pass_rows(g), np.ascontiguousarray(w, dtype=np.float64).reshape(score_count(g), -1))
 
 

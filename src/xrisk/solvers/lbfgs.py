@@ -157,6 +157,8 @@ class SmoothedLBFGS(NamedTuple):
         return _at(problem, self, blank, point)
 
     def advance(self, problem: SmoothedProblem, state: LBFGSState, n_steps: int, rng: Any) -> LBFGSState:
+        if n_steps > 1:  # a pass may be interrupted: what is remembered of steps before stays with the state before
+            state = state._replace(moves=state.moves.copy(), turns=state.turns.copy())
         with one_thread_each():
             for _ in range(n_steps):
                 if state.ended:
@@ -286,9 +288,8 @@ def remembered(state: LBFGSState, move: np.ndarray, turn: np.ndarray) -> LBFGSSt
     if not float(move @ turn) > 1e-14 * float(np.linalg.norm(move) * np.linalg.norm(turn)):
         return state
     place = state.kept % state.moves.shape[0]
-    moves, turns = state.moves.copy(), state.turns.copy()
-    moves[place], turns[place] = move, turn
-    return state._replace(moves=moves, turns=turns, kept=state.kept + 1)
+    state.moves[place], state.turns[place] = move, turn
+    return state._replace(kept=state.kept + 1)
 
 
 def two_loops(state: LBFGSState) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.compile import canonical
-from xrisk.functions.smoothing import smoothable_loss
+from xrisk.functions.smoothing import Piecewise, smoothable_loss
 from xrisk.inner.oracle import inner_count, inner_dim, inner_size
 from xrisk.inner.passes import (
     NO_SHARE,
@@ -189,6 +189,30 @@ def evaluate_along(
         slope = float((y.reshape(-1) * sums[:, 3]).sum() / task.n)
     slope += float((wall_gradient(task.walls, x, theta * task.wall_size) + theta * task.ridge * x) @ dx)
     return Point(x, z, sums, shift, y, curve, theta, slope)
+
+
+def at_smoothing(task: SmoothedProblem, point: Point, theta: float) -> Point:
+    """The same point at another smoothing; losses without a kink are not looked at again."""
+    if type(pass_loss(task.inner)) is Piecewise:
+        return evaluate(task, point.x, point.z, theta, point)
+    u, shift = point.sums[:, 0].reshape(task.shape), point.shift.copy()
+    y, curve = np.zeros(task.shape), np.zeros(task.shape)
+    coupling_slopes(task.coupling, u, theta * task.size / (u.size / task.n), shift, y, curve)
+    return Point(point.x, point.z, point.sums, shift, y, curve, theta, 0.0)
+
+
+def smoothing_drift(task: SmoothedProblem, point: Point, near: Point) -> np.ndarray:
+    """How much the gradient at ``near``, the same point at another smoothing, differs from that at the point."""
+    if type(pass_loss(task.inner)) is Piecewise:
+        return gradient(task, near, row_terms(task, near)) - gradient(task, point, row_terms(task, point))
+    mu, mu_near = point.theta * task.wall_size, near.theta * task.wall_size
+    drift = wall_gradient(task.walls, point.x, mu_near) - wall_gradient(task.walls, point.x, mu)
+    drift += (near.theta - point.theta) * task.ridge * point.x
+    task.passes[1] += 1
+    share = (near.y - point.y).reshape(-1) / task.n
+    drift += adjoint(task.inner, walk(task.inner, *visit_of(task, point), share).coefs)
+    drift[task.fixed] = 0.0
+    return drift
 
 
 def _terms(task: SmoothedProblem, theta: float) -> SmoothedTerms:

@@ -37,6 +37,7 @@ from xrisk.solvers.newton.smoothed import (
     DualPoint,
     Point,
     SmoothedProblem,
+    at_smoothing,
     check_smoothing,
     dual_of,
     evaluate,
@@ -50,6 +51,7 @@ from xrisk.solvers.newton.smoothed import (
     row_terms,
     shortfall,
     smoothed_problem,
+    smoothing_drift,
     visit_of,
 )
 
@@ -104,6 +106,9 @@ class Newton(NamedTuple):
         Accepted suboptimality relative to the objective.
     smoothing : float
         First smoothing, relative to the size of the problem; a warm start wants little.
+    hessian_rows : float
+        Rows for each variable that a Hessian is made of, if there are more: those with the largest curvature and an
+        even sample of the others, weighted so that the sum is that of all. Gradients are always those of all rows.
 
     Examples
     --------
@@ -118,6 +123,7 @@ class Newton(NamedTuple):
 
     tol: float = 1e-9
     smoothing: float = START
+    hessian_rows: float = np.inf
 
     def card(self) -> MethodCard:
         return MethodCard(
@@ -157,7 +163,7 @@ class Newton(NamedTuple):
             for _ in range(n_steps):
                 if state.ended != RUNNING:
                     return state
-                state = newton_step(problem, state, self.tol)
+                state = newton_step(problem, state, self)
         return state
 
     def solution(self, state: NewtonState) -> np.ndarray:
@@ -207,9 +213,9 @@ def _(solver, problem, state, t):
     return Oracles(state.values * samples, state.gradients * samples)
 
 
-def newton_step(task: SmoothedProblem, state: NewtonState, tol: float) -> NewtonState:
+def newton_step(task: SmoothedProblem, state: NewtonState, solver: Newton) -> NewtonState:
     """A Newton step towards the path; near it, a step along it to less smoothing."""
-    before, plain = task.passes.copy(), task
+    before, plain, tol = task.passes.copy(), task, solver.tol
     task = task._replace(ridge=state.hold * task.ridge)
     point = evaluate(task, state.x, state.z, state.theta, state)
     value, short = shortfall(task, point)
@@ -217,7 +223,7 @@ def newton_step(task: SmoothedProblem, state: NewtonState, tol: float) -> Newton
         return state._replace(ended=ENDINGS.index(Stop.UNBOUNDED), gap=np.inf)
     coefs = row_terms(task, point)
     grad = gradient(task, point, coefs)
-    solve = _factor(task, point, coefs)
+    solve = _factor(task, point, _that_matter(task, coefs, solver.hessian_rows * grad.size))
     newton = -solve(grad)
     decrement, since = float(-(grad @ newton)), state.since + 1
     gap, goal = max(float(short + decrement), 0.0), tol * max(abs(value), 1e-3 * task.size)
@@ -238,8 +244,7 @@ def newton_step(task: SmoothedProblem, state: NewtonState, tol: float) -> Newton
         ended = ENDINGS.index(Stop.ROUNDING)
     else:
         theta = point.theta * max(CUT, min(PART * goal / max(short, 1e-300), 0.5))
-        nearby = evaluate(task, point.x, point.z, 0.999 * point.theta, point)
-        drift = gradient(task, nearby, row_terms(task, nearby)) - grad
+        drift = smoothing_drift(task, point, at_smoothing(task, point, 0.999 * point.theta))
         point, since = _advance(task, point, newton, solve(drift) / (0.001 * point.theta), theta), 0
     y, slopes = dual or dual_of(plain, point)
     value = shortfall(task, point)[0]
@@ -255,7 +260,7 @@ def _hessian(task: SmoothedProblem, point: Point, coefs: np.ndarray) -> np.ndarr
     H = np.zeros((d, d))
     at = visit_of(task, point)
     share = point.y.reshape(-1) / task.n
-    add_hessian(task.inner, *at, share, _that_matter(task, coefs), H)
+    add_hessian(task.inner, *at, share, coefs, H)
     if point.curve.any():
         _add_coupling(task, point, at, H)
     add_wall_hessian(task.walls, point.x, point.theta * task.wall_size, H)
@@ -276,20 +281,29 @@ def _add_coupling(task: SmoothedProblem, point: Point, at: Any, H: np.ndarray) -
     H += J.T @ J
 
 
-def _that_matter(task: SmoothedProblem, coefs: np.ndarray) -> np.ndarray:
-    """Curvatures on rows without those that together change the Hessian by less than a part of the ridge."""
-    if coefs.shape[0] != 2 or score_count(task.inner) > 1:
+def _that_matter(task: SmoothedProblem, coefs: np.ndarray, most: float) -> np.ndarray:
+    """Curvatures on the rows that a Hessian is made of: all that matter, or a sample of about ``most`` rows."""
+    if coefs.shape[0] != 2 or score_count(task.inner) > 1 or not coefs[1].any():
         return coefs
-    l2 = task.walls.l2
-    rows = pass_rows(task.inner)
+    keep = _sampled if coefs.shape[1] > 2.0 * most else _without_least
+    return np.stack([coefs[0], keep(task, coefs[1], most)])
+
+
+def _sampled(task: SmoothedProblem, h: np.ndarray, most: float) -> np.ndarray:
+    """A sample by size, in even steps along the sum of all, weighing as much as all."""
+    steps = np.cumsum(h)
+    counts = np.diff(np.floor(steps * (most / steps[-1]) + 0.5), prepend=0.0)
+    return counts * (steps[-1] / most)
+
+
+def _without_least(task: SmoothedProblem, h: np.ndarray, most: float) -> np.ndarray:
+    """Without rows that together change the Hessian by less than a part of the ridge."""
+    l2, rows = task.walls.l2, pass_rows(task.inner)
     ridge = float((l2[:-1] if with_intercept(rows) and l2[-1] == 0.0 else l2).min())
-    h = coefs[1]
-    largest = float(h.max(initial=0.0))
-    if ridge == 0.0 or not np.count_nonzero(h < 1e-3 * largest) > 0.2 * h.size:
-        return coefs
+    if ridge == 0.0 or not np.count_nonzero(h < 1e-3 * h.max()) > 0.2 * h.size:
+        return h
     lengths = scaled_norms(rows, np.ones(l2.size)) ** 2
-    h = np.where(h * lengths <= min(SPARE * ridge, 0.01 * h.sum()) / lengths.size, 0.0, h)
-    return np.stack([coefs[0], h])
+    return np.where(h * lengths <= min(SPARE * ridge, 0.01 * h.sum()) / lengths.size, 0.0, h)
 
 
 def _factor(task: SmoothedProblem, point: Point, coefs: np.ndarray) -> Solve:
