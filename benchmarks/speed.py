@@ -201,10 +201,8 @@ def print_fits():
 def print_fit(name, shape, divergence, intercept):
     ordinary, ours, theirs, gap = robust_over_ordinary(shape, divergence, intercept)
     bar = f"(at most {shape[4]:.1f})" if divergence == "cvar" and shape[4] == shape[4] else ""
-    print(
-        f"    {name:44s} {ours:7.3f}  over LR {ours / ordinary:5.2f} {bar:14s} over rival {ours / theirs:5.2f}  gap {gap:.0e}",
-        flush=True,
-    )
+    ratios = f"over LR {ours / ordinary:5.2f} {bar:14s} over rival {ours / theirs:5.2f}"
+    print(f"    {name:44s} {ours:7.3f}  {ratios}  gap {gap:.0e}", flush=True)
 
 
 def thread_speed_up(rounds=7):
@@ -312,9 +310,7 @@ def main():
     for kind in ("groups", "ranking"):
         for dtype in ("float64", "float32"):
             share, gap = peak_memory(kind, dtype)
-            print(
-                f"peak extra memory of a fit on a memory map, {kind}, {dtype} (at most 0.20) {share:6.2f}  gap {gap:.0e}"
-            )
+            print(f"peak extra memory on a memory map, {kind}, {dtype} (at most 0.20) {share:6.2f}  gap {gap:.0e}")
     print_fits()
 
 

@@ -6,6 +6,7 @@ The sketches are small but whole: they run compiled, through `minimize`, and rea
 
 from typing import Any, NamedTuple
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from scipy.optimize import minimize as scipy_minimize
@@ -14,12 +15,30 @@ import xrisk
 from tests.conftest import table
 from xrisk import Budget, Problem, minimize
 from xrisk.compile import kernel, specialise
-from xrisk.data.rows import add_row
-from xrisk.functions import L2, CVaRHinge, Logistic, WithThreshold, loss_slope, loss_value, prox
+from xrisk.data.products import row_block
+from xrisk.data.rows import add_row, row_count, row_size
+from xrisk.functions import (
+    L2,
+    CVaRHinge,
+    CVaRRisk,
+    HingeLoss,
+    Identity,
+    Logistic,
+    WithThreshold,
+    loss_slope,
+    loss_value,
+    prox,
+    risk_project,
+    risk_value,
+    risk_weights,
+)
+from xrisk.functions.smoothing import plain_loss, smooth_loss
+from xrisk.generic import REGISTRATIONS, generic
 from xrisk.inner import (
     Dense,
     Oracles,
     Shifted,
+    as_rows,
     batch_value,
     batch_vjp,
     draw,
@@ -28,13 +47,31 @@ from xrisk.inner import (
     inner_count,
     inner_dim,
     inner_is_affine,
+    inner_samples,
     inner_size,
     new_batch,
     row_dot,
     uniform_index,
 )
 from xrisk.inner.models import add_sample_grad, sample_loss
-from xrisk.solvers import ALEXR, ALEXRDL
+from xrisk.inner.passes import (
+    EPS,
+    DualTerms,
+    LossBounds,
+    SmoothedTerms,
+    Walk,
+    asks_gains,
+    column_sizes,
+    pass_loss,
+    pass_rows,
+    values_by_walk,
+    visit,
+    vjp_by_walk,
+    walk,
+    walk_rounding,
+    with_loss,
+)
+from xrisk.solvers import ALEXR, ALEXRDL, Auto, Newton, SmoothedLBFGS
 
 # Pairwise inner functions over positives and negatives: gᵢ(w) = mean_j ℓ(⟨xⱼ − xᵢ, w⟩)
 
@@ -108,6 +145,158 @@ def test_pairwise_inner_functions_are_a_file_of_their_own():
     result = minimize(problem, ALEXR(0.05, 0.1, blocks=4), budget=Budget(iterations=30_000), rng=0)
     smooth = scipy_minimize(problem.value, np.zeros(5), method="Powell", options={"xtol": 1e-10, "ftol": 1e-14})
     assert result.value <= smooth.fun + 5e-3
+
+
+# A geometry whose samples weigh what their losses make them weigh: a CVaR over the negatives of each positive
+
+
+class TailPairs(NamedTuple):
+    """gᵢ(w) = mean of the worst share β of ℓ(⟨xᵢ − xⱼ, w⟩) over the m negatives j, the last one fractionally.
+
+    That is the largest Σⱼ pⱼ ℓⱼ over the weights p with 0 ≤ pⱼ ≤ 1/(βm) and Σ p = 1: its samples have such weights.
+    """
+
+    rows: Any = Dense()
+    positives: np.ndarray = np.zeros(0, dtype=np.int64)  # (n,)
+    negatives: np.ndarray = np.zeros(0, dtype=np.int64)  # (m,) all different
+    loss: Any = Logistic()
+    beta: float = 0.3
+
+
+inner_count.of(TailPairs)(lambda g: g.positives.size)
+inner_dim.of(TailPairs)(lambda g: 1)
+inner_size.of(TailPairs)(lambda g: row_size(g.rows))
+inner_samples.of(TailPairs)(lambda g: g.positives.size * g.negatives.size)
+inner_is_affine.of(TailPairs)(lambda g: False)
+pass_rows.of(TailPairs)(lambda g: g.rows)
+pass_loss.of(TailPairs)(lambda g: g.loss)
+with_loss.of(TailPairs)(lambda g, loss: g._replace(loss=loss))
+exact_values.of(TailPairs)(values_by_walk)
+exact_vjp.of(TailPairs)(vjp_by_walk)
+
+
+@column_sizes.of(TailPairs)
+def _(g):
+    differences = row_block(g.rows, g.positives)[:, None] - row_block(g.rows, g.negatives)
+    return np.sqrt((differences**2).mean(axis=(0, 1)))
+
+
+@walk.of(TailPairs)
+def _(g, visitor, at, share):
+    done, j = Walk(np.zeros((g.positives.size, 4)), np.zeros((1, row_count(g.rows)))), g.negatives
+    for k, i in enumerate(g.positives):
+        gain = at.gain[k] if asks_gains(visitor) else 1.0
+        z, move = at.z[i, 0] - at.z[j, 0], gain * (at.move[i, 0] - at.move[j, 0])
+        samples = np.column_stack([z, move, at.off[i] + at.off[j], at.lean[i] - at.lean[j]]).tolist()
+        seen = np.array([visit(visitor, g.loss, *sample, 1.0) for sample in samples])
+        p = tail_weights(g, z, getattr(visitor, "mu", 0.0))
+        done.sums[k] = tail_sums(visitor, g, p, seen[:, :4])
+        if share.size:
+            done.coefs[0, i] += share[k] * (p @ seen[:, 4])
+            done.coefs[0, j] -= share[k] * p * seen[:, 4]
+    return done
+
+
+@walk_rounding.of(TailPairs)
+def _(g):
+    """That of the sums, and how far p may be from a point that exactly satisfies its constraints."""
+    return EPS * (4.0 * g.negatives.size**2 / g.beta + 64)
+
+
+def tail_weights(g, z, mu):
+    """The p (m,) with the largest Σ pⱼ ℓⱼ − `tail_bend`, losses smoothed by ``mu`` too; a worst case if that is 0.
+
+    Any p within the constraints proves a lower bound, so that certificates take the p of every smoothing.
+    """
+    p, m = np.empty(z.size), z.size
+    if mu == 0.0:
+        risk_weights(CVaRRisk(g.beta), np.array([loss_value(plain_loss(g.loss), t, 1.0) for t in z.tolist()]), p)
+    else:
+        p[:] = [1.0 / m + smooth_loss(g.loss, t, 1.0, mu)[0] / (mu * m) for t in z.tolist()]
+        risk_project(CVaRRisk(g.beta), p)
+    return p
+
+
+def tail_bend(p, mu):
+    """(μm/2)‖p − 1/m‖², which makes the CVaR smooth and is at most μ(1/β − 1)/2."""
+    return 0.5 * mu * p.size * float(((p - 1.0 / p.size) ** 2).sum())
+
+
+@generic
+def tail_sums(visitor, g, p, seen):
+    """The four sums of a block, of its weights and of what the visitor returned (m, 4)."""
+
+
+@tail_sums.otherwise
+def _(visitor, g, p, seen):
+    return p @ seen
+
+
+@tail_sums.of(LossBounds)
+@tail_sums.of(DualTerms)
+def _(visitor, g, p, seen):
+    """Errors and sizes are those of the largest sample: it bounds them for every p, those nearby included."""
+    return p @ seen[:, 0], seen[:, 1].max(), seen[:, 2].max(), 0.0
+
+
+@tail_sums.of(SmoothedTerms)
+def _(visitor, g, p, seen):
+    value, _, lower, along = p @ seen
+    return value - tail_bend(p, visitor.mu), risk_value(CVaRRisk(g.beta), seen[:, 1].copy()), lower, along
+
+
+def tail_problem(loss):
+    X, y, _ = table(n=90)
+    return Problem(
+        TailPairs(as_rows(X), np.flatnonzero(y > 0)[:15], np.flatnonzero(y < 0)[:40], loss), Identity(), L2(0.1)
+    )
+
+
+def tail_losses(problem, w):
+    """The losses (n, m) of all pairs, by brute force."""
+    g, scores = problem.inner, problem.inner.rows.X @ w
+    margins = scores[g.positives][:, None] - scores[g.negatives]
+    return np.logaddexp(0.0, -margins) if g.loss == Logistic() else np.maximum(1.0 - margins, 0.0)
+
+
+def tail_optimum(problem):
+    """The optimum by CVXPY: a threshold for each positive, and what losses exceed it by."""
+    g, X = problem.inner, problem.inner.rows.X
+    n, m = g.positives.size, g.negatives.size
+    w, thresholds = cp.Variable(X.shape[1]), cp.Variable(n)
+    margins = (X[g.positives][:, None] - X[g.negatives]).reshape(n * m, -1) @ w
+    losses = cp.logistic(-margins) if g.loss == Logistic() else cp.pos(1.0 - margins)
+    above = cp.pos(losses - np.repeat(np.eye(n), m, axis=0) @ thresholds)
+    objective = (cp.sum(thresholds) + cp.sum(above) / (g.beta * m)) / n + 0.5 * problem.penalty.l2 * cp.sum_squares(w)
+    return cp.Problem(cp.Minimize(objective)).solve(solver=cp.CLARABEL)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), HingeLoss()])
+def test_means_of_worst_shares_over_negatives_are_those_of_sorted_losses(loss):
+    problem, w = tail_problem(loss), np.array([0.5, -1.0, 2.0, 0.3])
+    worst = [_upper_mean(row, problem.inner.beta) for row in tail_losses(problem, w)]
+    np.testing.assert_allclose(problem.value(w), np.mean(worst) + 0.05 * w @ w, rtol=1e-13)
+
+
+@pytest.mark.parametrize("solver", [SmoothedLBFGS(tol=1e-4), Auto(tol=1e-4)])
+@pytest.mark.parametrize("loss", [Logistic(), HingeLoss()])
+def test_full_batch_methods_and_certificates_take_weights_inside_blocks_as_they_are(loss, solver):
+    problem = tail_problem(loss)
+    result, best = minimize(problem, solver, budget=Budget(iterations=500)), tail_optimum(problem)
+    found = result.certificate or xrisk.certify(problem, result)
+    assert found.relative <= 1e-3
+    assert found.dual - 1e-7 <= best <= found.primal + 1e-7
+    np.testing.assert_allclose(result.value, best, rtol=1e-3)
+
+
+def test_newton_refuses_a_geometry_without_a_hessian():
+    with pytest.raises(ValueError, match="^Newton knows no Hessian of TailPairs: SmoothedLBFGS needs none$"):
+        minimize(tail_problem(Logistic()), Newton(), budget=Budget(iterations=1))
+
+
+def test_a_geometry_implements_no_verb_of_certificates_or_solvers():
+    verbs = {entry.verb for entry in REGISTRATIONS if entry.cls is TailPairs or __name__ in entry.homes}
+    assert verbs == {"xrisk.inner.oracle", "xrisk.inner.passes", __name__}
 
 
 # Primal thresholds per block: an iteration touches only the sampled ones

@@ -34,7 +34,36 @@ class Grouping(NamedTuple):
         if self.labels.ndim == 2:
             return [np.flatnonzero(column) for column in self.labels.T]
         ends = np.cumsum(np.bincount(self.labels, minlength=len(self.names)))
-        return np.split(np.argsort(self.labels, kind="stable"), ends[:-1])
+        return np.split(stable_order(self.labels, len(self.names)), ends[:-1])
+
+    def sizes(self) -> np.ndarray:
+        """Number of rows of each group."""
+        if self.labels.ndim == 2:
+            return self.labels.sum(axis=0)
+        return np.bincount(self.labels, minlength=len(self.names))
+
+
+def distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct values in their order, and the position of each value among them; whole numbers are not sorted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xrisk.grouping import distinct
+    >>> distinct(np.array([7, 5, 7]))
+    (array([5, 7]), array([1, 0, 1]))
+    """
+    if values.dtype.kind in "iu" and values.size and values.dtype.itemsize <= 8:
+        low, high = int(values.min()), int(values.max())
+        if high - low <= 4 * values.size and high < 2**62:
+            there = np.bincount(values - low, minlength=high - low + 1) > 0
+            return np.flatnonzero(there) + low, (np.cumsum(there) - 1)[values - low]
+    return np.unique(values, return_inverse=True)
+
+
+def stable_order(codes: np.ndarray, count: int) -> np.ndarray:
+    """The positions of codes 0, …, count − 1 in ascending order of the codes; few codes are sorted by their digits."""
+    return np.argsort(codes.astype(np.uint16) if count <= 2**16 else codes, kind="stable")
 
 
 def encode_groups(groups: Any, n: int) -> Grouping:
@@ -129,7 +158,7 @@ def _encode(column: np.ndarray) -> tuple[np.ndarray, list[str], np.ndarray]:
     """Codes (n,), the names they stand for, and which rows are missing."""
     missing = _missing(column)
     present = column[~missing]
-    values, found = _factorise(present) if column.dtype.kind == "O" else np.unique(present, return_inverse=True)
+    values, found = _factorise(present) if column.dtype.kind == "O" else distinct(present)
     codes = np.full(column.size, len(values), dtype=np.int64)
     codes[~missing] = found
     names: list[Any] = [(_name(value), repr(value)) for value in _plain(values)]

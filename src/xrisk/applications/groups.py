@@ -7,6 +7,7 @@ import numpy as np
 from xrisk.applications.arguments import LOSSES, by_name, penalty_of, risk_of
 from xrisk.data.rows import as_numbers, frozen, row_count
 from xrisk.functions import Multinomial
+from xrisk.grouping import distinct, stable_order
 from xrisk.inner import (
     Equal,
     Groups,
@@ -105,17 +106,20 @@ def group_index(groups: Any, n: int, name: str = "groups") -> tuple[np.ndarray, 
         raise ValueError(
             f"{name} must be a label for each of the {n} rows of X, or a boolean matrix, got shape {groups.shape}"
         )
-    if (groups != groups).any() or (groups.dtype == object and any(label is None for label in groups)):
+    if groups.dtype.kind not in "iub" and (
+        (groups != groups).any() or (groups.dtype == object and any(label is None for label in groups))
+    ):
         raise ValueError(f"{name} must not hold NaN or None: give the rows that have none a label of their own")
     try:
-        codes = np.unique(groups, return_inverse=True)[1]
+        codes = distinct(groups)[1]
     except TypeError as error:
         kinds = ", ".join(sorted({type(label).__name__ for label in groups}))
         raise TypeError(f"{name} must hold labels of one kind, got {kinds}") from error
     offsets = frozen(np.concatenate(([0], np.cumsum(np.bincount(codes)))))
-    if (np.diff(codes) >= 0).all():
+    codes = codes.astype(np.int32)
+    if (codes[1:] >= codes[:-1]).all():
         return offsets, InOrder()
-    return offsets, Partitioned(frozen(np.argsort(codes, kind="stable")), frozen(codes.astype(np.int32)))
+    return offsets, Partitioned(frozen(stable_order(codes, offsets.size - 1)), frozen(codes))
 
 
 def _membership(member: np.ndarray, n: int, name: str) -> tuple[np.ndarray, Indexed]:

@@ -115,7 +115,7 @@ class GroupRobust(LinearRobust):
             warnings.warn(of_missing(grouping.missing, "group"), stacklevel=USER)
         if len(grouping.names) == 1:
             warnings.warn("there is a single group: the robust model is the ordinary one", stacklevel=USER)
-        sizes = np.array([rows.size for rows in grouping.rows()])
+        sizes = grouping.sizes()
         if (sizes < TINY_GROUP).any() and len(sizes) > 1:
             warnings.warn(of_tiny_groups(grouping.names, sizes), stacklevel=USER)
         return grouping
