@@ -340,9 +340,9 @@ def _(solver, state):
 
 @known_slopes.of(Auto)
 def _(solver, state):
-    return (
-        state.newton.slopes if state.newton.w.size == state.w.size and np.array_equal(state.newton.w, state.w) else None
-    )
+    if np.array_equal(state.newton.w, state.w):  # not where an earlier point was better
+        return state.newton.slopes
+    return known_slopes(SmoothedLBFGS(), state.lbfgs) if np.array_equal(state.lbfgs.w, state.w) else None
 
 
 @knows_more.of(Auto)
