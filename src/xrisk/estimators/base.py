@@ -15,7 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from xrisk.applications import LOSSES
 from xrisk.auto import Auto
-from xrisk.certificate import certify
+from xrisk.certificate import Certificate, certify, certify_measured, measured
 from xrisk.estimators.watching import Callbacks, CallbackSupport, GapBar, with_callbacks
 from xrisk.functions import Logistic, Multinomial, loss_is_classification
 from xrisk.inner.oracle import inner_size
@@ -169,13 +169,19 @@ class LinearRobust(CallbackSupport, BaseEstimator):
 
     def _proved(self, problem: Problem, result: Result) -> Result:
         """The result with its certificate; converged is what is certified to the tolerance."""
-        known = result.certificate or certify(problem, result)
+        known = result.certificate or self._certified(problem, result)
         stop = Stop.INTERRUPTED if result.stop is Stop.UNTIL else result.stop
         if known.relative <= self.tol:
             stop = Stop.CONVERGED
         elif stop is Stop.CONVERGED and result.certificate is None:  # by its own estimate, to its own tolerance
             stop = Stop.ROUNDING
         return replace(result, certificate=known, stop=stop)
+
+    def _certified(self, problem: Problem, result: Result) -> Certificate:
+        """The certificate of a result that has none; after its time is up, the first bound found is enough."""
+        if result.stop in (Stop.SECONDS, Stop.INTERRUPTED):
+            return certify_measured(measured(problem), result, np.inf)
+        return certify(problem, result)
 
     def _shortfall(self, result: Result) -> str:
         gap = f"{result.stop}; the certified relative gap is {result.certificate.relative:.2g}, tol is {self.tol:.2g}"
