@@ -19,7 +19,7 @@ from xrisk.certificate.passes import (
     unknown_part,
 )
 from xrisk.certificate.rounding import EPS, TINY, Weights, block_sizes, bound_conjugate, project_blocks, risk_terms
-from xrisk.compile import specialise, worthwhile
+from xrisk.compile import worthwhile
 from xrisk.functions import (
     block_is_monotone,
     block_start,
@@ -229,7 +229,7 @@ def _dual(known: Measured, weights: Weights, slopes: Any) -> float:
         sums = dual_sums(known, weights, slopes)
     q, n = weights.q, weights.q.shape[0]
     inner = float((q * sums.mean).sum())
-    penalty = specialise(bound_conjugate, r)(r, -sums.pull, sums.off)
+    penalty = worthwhile(bound_conjugate, sums.off.size, r)(r, -sums.pull, sums.off)
     slack = (16 * EPS * (n + 16) + weights.loose) * weights.size
     slack += (known.rounding + weights.loose) * float((np.abs(q) * sums.size).sum())
     slack += weights.defect * float(sums.size.max()) + 4 * EPS * abs(penalty) + TINY
@@ -239,7 +239,7 @@ def _dual(known: Measured, weights: Weights, slopes: Any) -> float:
 
 def _finite_share(r: Any, sums: Sums) -> float:
     """The largest part of the pull, up to all of it, at which r* is finite."""
-    above = specialise(bound_conjugate, r)
+    above = worthwhile(bound_conjugate, sums.off.size, r)
     if above(r, -sums.pull, 4 * sums.off) < np.inf:
         return 1.0
     low, high = 0.0, 1.0

@@ -256,7 +256,10 @@ def conjugate_terms(r, v):
 @register_jitable
 def symmetric_conjugate_above(r, v, off):
     """The bound where r does not change with the sign of any coordinate, so that r* grows with every |v_j|."""
-    return _with_rounding(r, penalty_conjugate(r, np.where(v > 0.0, v + off, v - off)), np.abs(v))
+    wider = np.empty(v.size)
+    for j in range(v.size):
+        wider[j] = v[j] + off[j] if v[j] > 0.0 else v[j] - off[j]
+    return _with_rounding(r, penalty_conjugate(r, wider), np.abs(v))
 
 
 @register_jitable

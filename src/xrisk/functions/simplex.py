@@ -6,17 +6,45 @@ import numpy as np
 
 from xrisk.compile import kernel
 
-
-@kernel
-def ascending(v):
-    """A sorted copy; a kernel of its own because sorting is what takes longest to compile."""
-    return np.sort(v)
+RUN = 16  # values that are sorted by insertion
 
 
 @kernel
 def descending_order(v):
-    """Indices that sort ``v`` from the largest down."""
-    return np.argsort(-v)
+    """Indices that sort ``v`` from the largest down, equal values as they stand.
+
+    A merge sort of our own: NumPy's sorts take Numba longer to compile than all that is built on them.
+    """
+    n, width = v.size, RUN
+    order, other = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    for i in range(n):
+        k = i
+        while k % RUN > 0 and v[order[k - 1]] < v[i]:
+            order[k] = order[k - 1]
+            k -= 1
+        order[k] = i
+    while width < n:
+        for low in range(0, n, 2 * width):
+            middle, high = min(low + width, n), min(low + 2 * width, n)
+            a, b = low, middle
+            for k in range(low, high):
+                if b >= high or (a < middle and not v[order[a]] < v[order[b]]):
+                    other[k] = order[a]
+                    a += 1
+                else:
+                    other[k] = order[b]
+                    b += 1
+        order, other, width = other, order, 2 * width
+    return order
+
+
+@kernel
+def ascending(v):
+    """A sorted copy."""
+    order, out = descending_order(v), np.empty(v.size)
+    for r in range(v.size):
+        out[v.size - 1 - r] = v[order[r]]
+    return out
 
 
 @kernel

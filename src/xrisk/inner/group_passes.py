@@ -1,22 +1,20 @@
 """Full passes over groups of rows."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numba.extending import register_jitable
 
 from xrisk.compile import kernel, specialise
 from xrisk.data.products import MATRICES, column_squares, row_gram, sampled_rows
 from xrisk.data.rows import add_row, frozen, row_size
 from xrisk.data.threads import borders, in_parts
 from xrisk.generic import generic
-from xrisk.inner.groups import Equal, Groups, Indexed, InOrder, Partitioned, Weighted, row_at, weight_at
+from xrisk.inner.groups import Equal, Groups, Indexed, InOrder, Partitioned, Weighted, row_at
 from xrisk.inner.models import LinearModel, SoftmaxModel, model_rows, model_scores
 from xrisk.inner.oracle import exact_values, exact_vjp
 from xrisk.inner.passes import (
-    BLOCK,
+    CHUNK,
     EPS,
-    FLUSH,
     Scores,
     Walk,
     add_compensated,
@@ -24,10 +22,8 @@ from xrisk.inner.passes import (
     add_squares,
     asks_gains,
     asks_moves,
-    asks_sizes,
     column_sizes,
     jacobian,
-    new_buffers,
     pass_loss,
     pass_rows,
     sampled,
@@ -36,8 +32,8 @@ from xrisk.inner.passes import (
     squares_by_jacobian,
     sum_parts,
     values_by_walk,
-    visit_block,
-    visit_scores,
+    visit_samples,
+    visit_vectors,
     vjp_by_walk,
     walk,
     walk_rounding,
@@ -47,50 +43,6 @@ from xrisk.inner.passes import (
 
 exact_values.of(Groups)(values_by_walk)
 exact_vjp.of(Groups)(vjp_by_walk)
-
-
-class Layout(NamedTuple):
-    """Which rows make which group: kernels that do not look at the model are compiled once for all models."""
-
-    offsets: np.ndarray
-    index: Any
-    weight: Any
-
-
-@generic
-def gather(index, values, start, size, out):
-    """Copy the values (rows,) of ``size`` positions from ``start`` on to the head of ``out``."""
-
-
-@gather.of(InOrder)
-def _(index, values, start, size, out):
-    there = values[start : start + size]
-    for r in range(size):
-        out[r] = there[r]
-
-
-@gather.of(Partitioned)
-@gather.of(Indexed)
-def _(index, values, start, size, out):
-    listed = index.rows[start : start + size]
-    for r in range(size):
-        out[r] = values[listed[r]]
-
-
-@generic
-def place_of(index, p):
-    """Where what is left on the row of position p is kept: by row; by position where rows are in several groups."""
-
-
-@place_of.of(InOrder)
-@place_of.of(Indexed)
-def _(index, p):
-    return p
-
-
-@place_of.of(Partitioned)
-def _(index, p):
-    return index.rows[p]
 
 
 @generic
@@ -141,257 +93,165 @@ def _(g, visitor, at, share):
 
 def _walk(g: Groups, visitor: Any, at: Scores, share: np.ndarray) -> Walk:
     """The walk, what is left on the rows being kept by place."""
-    offsets, positions = g.offsets, int(g.offsets[-1])
-    sizes, channels = np.diff(offsets), model_scores(g.model) + 1
-    coefs = np.empty((channels, positions if share.size else 0))
-    edges = borders(positions, 2.0 * (channels - 1))
-    first, last = index_groups(g.index, offsets, edges)
-    sums = [np.zeros((int(b - a), 4)) for a, b in zip(first, last, strict=True)]
-    run = specialise(index_walk(g.index, g.model), visitor, g.model.loss)
-    layout, scores, scale = Layout(offsets, g.index, g.weight), _as_read(at, channels), share / sizes[: share.size]
+    positions, sizes, scores = int(g.offsets[-1]), np.diff(g.offsets), model_scores(g.model)
+    edges, scale = borders(positions, 2.0 * scores), share / sizes[: share.size]
+    at, coefs = _as_read(at, scores), np.empty((scores + 1, positions if share.size else 0))
+    look, add = specialise(model_visit(g.model), visitor, g.model.loss), specialise(add_chunk)
 
-    def part(low: int, high: int) -> None:
-        k = int(np.searchsorted(edges, low))
-        run(visitor, g.model.loss, g.model.target, layout, scores, scale, int(first[k]), low, high, sums[k], coefs)
+    def part(low: int, high: int) -> tuple[int, np.ndarray]:
+        first, last = index_groups(g.index, g.offsets, low, high)
+        sums, lost, held = np.zeros((3, last - first, 4))
+        seen = np.empty((scores + 5, min(CHUNK, high - low)))
+        for start in range(low, high, CHUNK):
+            stop = min(start + CHUNK, high)
+            rows, groups = index_rows(g.index, start, stop), index_codes(g.index, g.offsets, start, stop)
+            weights = weight_chunk(g.weight, g.index, start, stop)
+            z, move, y, off, lean = at.z[rows], at.z[rows], g.model.target[rows], at.off[rows], at.lean[rows]
+            if asks_moves(visitor):
+                move = at.move[rows]
+            if asks_gains(visitor):
+                move = (move.T * at.gain[groups]).T
+            look(visitor, g.model.loss, z, move, off, lean, y, seen)
+            add(seen, groups, weights, scale, start, first, sums, lost, held, coefs)
+        return first, sums
 
-    in_parts(part, edges)
-    total = sum_parts(sums, first.tolist(), sizes.size)
+    total = sum_parts(in_parts(part, edges), sizes.size)
     total /= sizes[:, None]
     return Walk(total, coefs)
 
 
 @walk_rounding.of(Groups)
 def _(g):
-    return EPS * (min(FLUSH * BLOCK, float(np.diff(g.offsets).max())) + 64)
+    return EPS * (min(CHUNK, float(np.diff(g.offsets).max())) + 64)
 
 
 @generic
-def index_groups(index, offsets, edges):
-    """The first group of every part between two edges, and the one after its last."""
+def index_rows(index, start, stop):
+    """The rows of the places start, …, stop − 1."""
+
+
+@index_rows.otherwise
+def _(index, start, stop):
+    return slice(start, stop)
+
+
+@index_rows.of(Indexed)
+def _(index, start, stop):
+    return index.rows[start:stop]
+
+
+@generic
+def index_codes(index, offsets, start, stop):
+    """The group of each place."""
+
+
+@index_codes.otherwise
+def _(index, offsets, start, stop):
+    first, last = index_groups(index, offsets, start, stop)
+    sizes = np.diff(np.clip(offsets[first : last + 1], start, stop))
+    return np.repeat(np.arange(first, last, dtype=np.int32), sizes)
+
+
+@index_codes.of(Partitioned)
+def _(index, offsets, start, stop):
+    return index.codes[start:stop]
+
+
+@generic
+def index_groups(index, offsets, start, stop):
+    """The first group of the places start, …, stop − 1, and the one after their last."""
 
 
 @index_groups.otherwise
-def _(index, offsets, edges):
-    first = np.searchsorted(offsets, edges[:-1], side="right") - 1
-    return first, np.searchsorted(offsets, edges[1:], side="left")
+def _(index, offsets, start, stop):
+    return int(np.searchsorted(offsets, start, side="right")) - 1, int(np.searchsorted(offsets, stop, side="left"))
 
 
 @index_groups.of(Partitioned)
-def _(index, offsets, edges):
-    return np.zeros(edges.size - 1, dtype=np.int64), np.full(edges.size - 1, offsets.size - 1)
+def _(index, offsets, start, stop):
+    return 0, offsets.size - 1
 
 
 @generic
-def index_walk(index, model):
-    """The kernel that walks over the rows of groups."""
+def weight_chunk(weight, index, start, stop):
+    """The weight of each place."""
 
 
-@index_walk.otherwise
-def _(index, model):
-    return model_walk(model)
+@weight_chunk.of(Equal)
+def _(weight, index, start, stop):
+    return ONES[: stop - start]
 
 
-@index_walk.of(Partitioned)
-def _(index, model):
-    return model_walk_mixed(model)
+@weight_chunk.of(Weighted)
+def _(weight, index, start, stop):
+    return index_weights(index, weight)[start:stop]
 
 
-def _as_read(at: Scores, channels: int) -> Scores:
+@generic
+def index_weights(index, weight):
+    """The weights of all places."""
+
+
+@index_weights.otherwise
+def _(index, weight):
+    return weight.weights
+
+
+@index_weights.of(Partitioned)
+def _(index, weight):
+    return weight.by_row
+
+
+ONES = frozen(np.ones(CHUNK))
+
+
+def _as_read(at: Scores, scores: int) -> Scores:
     """Scores of one number a row as a vector: loops over them use vector registers."""
-    if channels > 2:
+    if scores > 1:
         return at
     return at._replace(z=np.ascontiguousarray(at.z[:, 0]), move=np.ascontiguousarray(at.move[:, 0]))
 
 
 @generic
-def row_weight(weight, k):
-    """Weight of row k."""
+def model_visit(model):
+    """The kernel that looks at rows."""
 
 
-@row_weight.of(Equal)
-def _(weight, k):
-    return 1.0
+@model_visit.of(LinearModel)
+def _(model):
+    return visit_samples
 
 
-@row_weight.of(Weighted)
-def _(weight, k):
-    return weight.by_row[k]
+@model_visit.of(SoftmaxModel)
+def _(model):
+    return visit_vectors
 
 
 @kernel
-def walk_mixed(visitor, loss, target, layout, at, scale, first, low, high, sums, coefs):
-    """Rows low, …, high − 1 in the order in which they are stored, whatever their groups."""
-    codes, weight, room = layout.index.codes, layout.weight, new_buffers()
-    lost, held = np.zeros(sums.shape), np.zeros(sums.shape)
-    z, move, off, lean, y = room.z, room.move, room.off, room.lean, room.y
-    a, b, c, e, one, two = room.a, room.b, room.c, room.e, room.first, room.second
-    for start in range(low, high, BLOCK):
-        size = min(BLOCK, high - start)
-        code = codes[start : start + size]
-        copy_to(at.z[start : start + size], z)
-        copy_to(target[start : start + size], y)
-        if asks_sizes(visitor):
-            copy_to(at.off[start : start + size], off)
-            copy_to(at.lean[start : start + size], lean)
-        if asks_moves(visitor):
-            copy_to(at.move[start : start + size], move)
-        if asks_gains(visitor):
-            for r in range(size):
-                move[r] *= at.gain[code[r]]
-        visit_block(visitor, loss, room, size)
-        for r in range(size):
-            part, into = row_weight(weight, start + r), held[code[r]]
+def add_chunk(seen, groups, weights, scale, start, first, sums, lost, held, coefs):
+    """Add what was seen of a chunk to the sums of its groups, and leave it on its places if there is a scale."""
+    if sums.shape[0] > 2 * groups.size:  # many groups: few rows each
+        for r in range(groups.size):
+            for j in range(4):
+                i, term = groups[r] - first, weights[r] * seen[j, r]
+                sums[i, j], lost[i, j] = add_compensated(sums[i, j], lost[i, j], term)
+    else:
+        a, b, c, e = seen[0], seen[1], seen[2], seen[3]
+        for r in range(groups.size):
+            part, into = weights[r], held[groups[r] - first]
             into[0] += part * a[r]
             into[1] += part * b[r]
             into[2] += part * c[r]
             into[3] += part * e[r]
-        if scale.size > 0:
-            left, right = coefs[0, start : start + size], coefs[1, start : start + size]
-            for r in range(size):
-                part = scale[code[r]] * row_weight(weight, start + r)
-                left[r] = part * one[r]
-                right[r] = part * two[r]
-        if (start - low) % (FLUSH * BLOCK) == 0:
-            flush(sums, lost, held)
-    flush(sums, lost, held)
-
-
-@register_jitable
-def copy_to(values, out):
-    for r in range(values.size):
-        out[r] = values[r]
-
-
-@register_jitable
-def flush(sums, lost, held):
-    """Add what is held to compensated sums."""
-    for i in range(sums.shape[0]):
-        for j in range(4):
-            sums[i, j], lost[i, j] = add_compensated(sums[i, j], lost[i, j], held[i, j])
-            held[i, j] = 0.0
-
-
-@kernel
-def walk_linear(visitor, loss, target, layout, at, scale, first, low, high, sums, coefs):
-    """Positions low, …, high − 1 of the groups from ``first`` on."""
-    offsets, index, weight = layout
-    room, i = new_buffers(), first
-    lost = np.zeros(sums.shape)
-    z, move, off = room.z, room.move, room.off
-    a, b, c, e, one, two = room.a, room.b, room.c, room.e, room.first, room.second
-    for start in range(low, high, BLOCK):
-        size = min(BLOCK, high - start)
-        gather(index, at.z, start, size, z)
-        gather(index, target, start, size, room.y)
-        if asks_sizes(visitor):
-            gather(index, at.off, start, size, off)
-            gather(index, at.lean, start, size, room.lean)
-        if asks_moves(visitor):
-            gather(index, at.move, start, size, move)
-        if asks_gains(visitor):
-            r, group = 0, i
-            while r < size:
-                end = min(size, offsets[group + 1] - start)
-                for q in range(r, end):
-                    move[q] *= at.gain[group]
-                r, group = end, group + 1
-        visit_block(visitor, loss, room, size)
-        r = 0
-        while r < size:
-            end = min(size, offsets[i + 1] - start)
-            ta, tb, tc, te = 0.0, 0.0, 0.0, 0.0
-            for q in range(r, end):
-                part = weight_at(weight, start + q)
-                ta += part * a[q]
-                tb += part * b[q]
-                tc += part * c[q]
-                te += part * e[q]
-            add_terms((ta, tb, tc, te), 1.0, sums[i - first], lost[i - first])
-            if scale.size > 0:
-                for q in range(r, end):
-                    place, part = place_of(index, start + q), scale[i] * weight_at(weight, start + q)
-                    coefs[0, place] = part * one[q]
-                    coefs[1, place] = part * two[q]
-            r = end
-            if start + end == offsets[i + 1]:
-                i += 1
-
-
-@kernel
-def walk_softmax(visitor, loss, target, layout, at, scale, first, low, high, sums, coefs):
-    """The same for a score per class; the last channel holds the weights of the rows themselves."""
-    offsets, index, weight = layout
-    classes, i = at.z.shape[1], first
-    v, lost, move = np.empty(classes), np.zeros(sums.shape), np.empty(classes)
-    for p in range(low, high):
-        while p >= offsets[i + 1]:
-            i += 1
-        k, part = row_at(index, p), weight_at(weight, p)
-        for c in range(classes):
-            move[c] = at.gain[i] * at.move[k, c]
-        terms = visit_scores(visitor, loss, at.z[k], move, at.off[k], at.lean[k], target[k], v)
-        add_terms(terms, part, sums[i - first], lost[i - first])
-        if scale.size > 0:
-            part *= scale[i]
-            place = place_of(index, p)
-            for c in range(classes):
-                coefs[c, place] = part * v[c]
-            coefs[classes, place] = part
-
-
-@generic
-def model_walk(model):
-    """The kernel that walks over the rows of groups."""
-
-
-@model_walk.of(LinearModel)
-def _(model):
-    return walk_linear
-
-
-@model_walk.of(SoftmaxModel)
-def _(model):
-    return walk_softmax
-
-
-@generic
-def model_walk_mixed(model):
-    """The kernel that walks over rows in the order in which they are stored."""
-
-
-@model_walk_mixed.of(LinearModel)
-def _(model):
-    return walk_mixed
-
-
-@model_walk_mixed.of(SoftmaxModel)
-def _(model):
-    return walk_mixed_softmax
-
-
-@kernel
-def walk_mixed_softmax(visitor, loss, target, layout, at, scale, first, low, high, sums, coefs):
-    codes, weight, classes = layout.index.codes, layout.weight, at.z.shape[1]
-    v, lost, move = np.empty(classes), np.zeros(sums.shape), np.empty(classes)
-    for k in range(low, high):
-        i, part = codes[k], row_weight(weight, k)
-        for c in range(classes):
-            move[c] = at.gain[i] * at.move[k, c]
-        terms = visit_scores(visitor, loss, at.z[k], move, at.off[k], at.lean[k], target[k], v)
-        add_terms(terms, part, sums[i], lost[i])
-        if scale.size > 0:
-            part *= scale[i]
-            for c in range(classes):
-                coefs[c, k] = part * v[c]
-            coefs[classes, k] = part
-
-
-@register_jitable
-def add_terms(terms, part, into, kept):
-    into[0], kept[0] = add_compensated(into[0], kept[0], part * terms[0])
-    into[1], kept[1] = add_compensated(into[1], kept[1], part * terms[1])
-    into[2], kept[2] = add_compensated(into[2], kept[2], part * terms[2])
-    into[3], kept[3] = add_compensated(into[3], kept[3], part * terms[3])
+        for i in range(sums.shape[0]):
+            for j in range(4):
+                sums[i, j], lost[i, j] = add_compensated(sums[i, j], lost[i, j], held[i, j])
+                held[i, j] = 0.0
+    if scale.size > 0:
+        for c in range(coefs.shape[0]):
+            left, right = coefs[c, start : start + groups.size], seen[4 + c]
+            for r in range(groups.size):
+                left[r] = scale[groups[r]] * weights[r] * right[r]
 
 
 @add_hessian.of(Groups)

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba.extending import register_jitable
 
-from xrisk.compile import kernel, specialise
+from xrisk.compile import dot_loop, kernel, specialise
 from xrisk.data.products import row_adjoint, row_block, row_tiles, sampled_rows
 from xrisk.data.rows import frozen, row_count
 from xrisk.data.threads import borders, in_parts, one_thread_each
@@ -23,7 +24,7 @@ from xrisk.generic import generic
 from xrisk.inner.oracle import exact_values, exact_vjp, inner_size
 from xrisk.inner.pairs import Pairs
 from xrisk.inner.passes import (
-    BLOCK,
+    CHUNK,
     EPS,
     NO_SHARE,
     LossValues,
@@ -37,13 +38,12 @@ from xrisk.inner.passes import (
     asks_sizes,
     column_sizes,
     jacobian,
-    new_buffers,
     pass_loss,
     pass_rows,
     sampled,
     scores_at,
     scores_only,
-    visit_block,
+    visit_samples,
     vjp_by_walk,
     walk,
     walk_rounding,
@@ -96,16 +96,24 @@ def _of_pairs(g: Pairs, at: Scores) -> PairScores:
 @walk.of(Pairs)
 def _(g, visitor, at, share):
     n, m, scores = g.outer.size, g.inner.size, _of_pairs(g, at)
-    edges = borders(n, 2.0 * m)
-    sums, up = np.empty((n, 4)), np.empty(n)
+    width = min(m, CHUNK)
+    height = max(1, CHUNK // width)
+    sums, lost = np.zeros((2, n, 4))
+    up, ones = np.zeros(n), np.ones(height * width)
+    look, fill, add = specialise(visit_samples, visitor, g.loss), specialise(fill_pairs), specialise(add_pairs)
 
     def part(low: int, high: int) -> np.ndarray:
-        down = np.zeros(m)
-        run(visitor, g.loss, scores, share, low, high, sums, up, down)
+        down, room, seen = np.zeros(m), np.zeros((4, height * width)), np.empty((6, height * width))
+        for i in range(low, high, height):
+            for j in range(0, m, width):
+                tile = (i, min(i + height, high), j, min(j + width, m))
+                size = fill(scores, tile, asks_sizes(visitor), asks_moves(visitor), asks_gains(visitor), room)
+                z, move, off, lean = room[:, :size]
+                look(visitor, g.loss, z, move, off, lean, ones[:size], seen)
+                add(seen, tile, share, sums, lost, up, down)
         return down
 
-    run = specialise(walk_pairs, visitor, g.loss)
-    downs = in_parts(part, edges)
+    downs = in_parts(part, borders(n, 2.0 * m))
     sums /= m
     if not share.size:
         return Walk(sums, np.empty((1, 0)))
@@ -114,53 +122,55 @@ def _(g, visitor, at, share):
 
 
 @kernel
-def walk_pairs(visitor, loss, at, share, low, high, sums, up, down):
-    """Rows i from low to high − 1 against all rows j."""
-    room, count = new_buffers(), at.behind.size
-    z, move, off, lean = room.z, room.move, room.off, room.lean
-    a, b, c, e, one = room.a, room.b, room.c, room.e, room.first
-    lost = np.zeros(4)
-    for i in range(low, high):
-        into, own = sums[i], at.ahead[i]
-        into[:], lost[:], up[i] = 0.0, 0.0, 0.0
-        for start in range(0, count, BLOCK):
-            size = min(BLOCK, count - start)
-            behind = at.behind[start : start + size]
-            for r in range(size):
-                z[r] = own - behind[r]
-            if asks_sizes(visitor):
-                behind_off, reach = at.behind_off[start : start + size], at.ahead_off[i]
-                behind_lean, entry = at.behind_lean[start : start + size], at.ahead_lean[i]
-                for r in range(size):
-                    off[r] = reach + behind_off[r]
-                    lean[r] = entry - behind_lean[r]
-            if asks_moves(visitor):
-                gain = at.gain[i] if asks_gains(visitor) else 1.0
-                behind_move, step = at.behind_move[start : start + size], at.ahead_move[i]
-                for r in range(size):
-                    move[r] = gain * (step - behind_move[r])
-            visit_block(visitor, loss, room, size)
-            ta, tb, tc, te = 0.0, 0.0, 0.0, 0.0
-            for r in range(size):
-                ta += a[r]
-                tb += b[r]
-                tc += c[r]
-                te += e[r]
-            into[0], lost[0] = add_compensated(into[0], lost[0], ta)
-            into[1], lost[1] = add_compensated(into[1], lost[1], tb)
-            into[2], lost[2] = add_compensated(into[2], lost[2], tc)
-            into[3], lost[3] = add_compensated(into[3], lost[3], te)
-            if share.size > 0:
-                scale, total, left = share[i] / count, 0.0, down[start : start + size]
-                for r in range(size):
-                    total += one[r]
-                    left[r] += scale * one[r]
-                up[i] += scale * total
+def fill_pairs(at, tile, sizes, moves, gains, room):
+    """Write scores, moves, sizes and entries of the pairs of a tile into the rows of ``room``: how many they are."""
+    i0, i1, j0, j1 = tile
+    width = j1 - j0
+    for i in range(i0, i1):
+        at_i = slice((i - i0) * width, (i - i0 + 1) * width)
+        subtract(at.ahead[i], at.behind[j0:j1], 1.0, room[0, at_i])
+        if moves:
+            subtract(at.ahead_move[i], at.behind_move[j0:j1], at.gain[i] if gains else 1.0, room[1, at_i])
+        if sizes:
+            subtract(-at.ahead_off[i], at.behind_off[j0:j1], -1.0, room[2, at_i])
+            subtract(at.ahead_lean[i], at.behind_lean[j0:j1], 1.0, room[3, at_i])
+    return (i1 - i0) * width
+
+
+@register_jitable
+def subtract(one, others, scale, out):
+    for r in range(out.size):
+        out[r] = scale * (one - others[r])
+
+
+@kernel
+def add_pairs(seen, tile, share, sums, lost, up, down):
+    """Add what was seen of a tile to the sums of its rows i, and, if there is a share, to what is left on rows."""
+    i0, i1, j0, j1 = tile
+    width = j1 - j0
+    for i in range(i0, i1):
+        low = (i - i0) * width
+        for j in range(4):
+            total = sum_of(seen[j, low : low + width])
+            sums[i, j], lost[i, j] = add_compensated(sums[i, j], lost[i, j], total)
+        if share.size > 0:
+            scale, slopes, left = share[i] / down.size, seen[4, low : low + width], down[j0:j1]
+            for r in range(width):
+                left[r] += scale * slopes[r]
+            up[i] += scale * sum_of(slopes)
+
+
+@dot_loop
+def sum_of(terms):
+    total = 0.0
+    for r in range(terms.size):
+        total += terms[r]
+    return total
 
 
 @walk_rounding.of(Pairs)
 def _(g):
-    return EPS * (min(BLOCK, g.inner.size) + 64)
+    return EPS * (min(CHUNK, g.inner.size) + 64)
 
 
 @exact_values.of(Pairs)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
+from xrisk.compile import kernel
 from xrisk.data.products import Centred, column_means, row_adjoint, row_scores, with_intercept
 from xrisk.data.rows import row_count
 from xrisk.functions.loss import (
@@ -29,7 +30,9 @@ from xrisk.generic import generic
 from xrisk.inner.oracle import inner_count, inner_dim, inner_size
 
 EPS = float(np.finfo(np.float64).eps)
-BLOCK = 256  # samples whose terms are computed together, in vector registers, and summed before the sum is compensated
+CHUNK = (
+    8192  # samples looked at together, and summed before the sum is compensated: what is seen of them stays in cache
+)
 
 
 class Scores(NamedTuple):
@@ -416,46 +419,24 @@ def probable(v, own):
     v[own] = -total
 
 
-class Buffers(NamedTuple):
-    """Room for the samples of a block and for what a visitor returns of them, each (BLOCK,)."""
-
-    z: np.ndarray
-    move: np.ndarray
-    off: np.ndarray
-    lean: np.ndarray
-    y: np.ndarray
-    a: np.ndarray
-    b: np.ndarray
-    c: np.ndarray
-    e: np.ndarray
-    first: np.ndarray
-    second: np.ndarray
+@kernel
+def visit_samples(visitor, loss, z, move, off, lean, y, seen):
+    """Write what the visitor returns of samples with one score each into the rows of ``seen`` (6, as many or more)."""
+    a, b, c, e, one, two = seen[0], seen[1], seen[2], seen[3], seen[4], seen[5]
+    for r in range(z.size):
+        a[r], b[r], c[r], e[r], one[r], two[r] = visit(visitor, loss, z[r], move[r], off[r], lean[r], y[r])
 
 
-@register_jitable
-def new_buffers():
-    return Buffers(
-        np.zeros(BLOCK),
-        np.zeros(BLOCK),
-        np.zeros(BLOCK),
-        np.zeros(BLOCK),
-        np.ones(BLOCK),
-        np.zeros(BLOCK),
-        np.zeros(BLOCK),
-        np.zeros(BLOCK),
-        np.zeros(BLOCK),
-        np.zeros(BLOCK),
-        np.zeros(BLOCK),
-    )
-
-
-@register_jitable
-def visit_block(visitor, loss, room, size):
-    """Look at the first ``size`` samples in the buffers; the loop has no branch where the visitor has none."""
-    z, move, off, lean, y = room.z, room.move, room.off, room.lean, room.y
-    a, b, c, e, first, second = room.a, room.b, room.c, room.e, room.first, room.second
-    for r in range(size):
-        a[r], b[r], c[r], e[r], first[r], second[r] = visit(visitor, loss, z[r], move[r], off[r], lean[r], y[r])
+@kernel
+def visit_vectors(visitor, loss, z, move, off, lean, y, seen):
+    """The same for scores (samples, K): four numbers, K slopes, and 1 in the last row of ``seen`` (K + 5, …)."""
+    slopes = np.empty(z.shape[1])
+    for r in range(z.shape[0]):
+        terms = visit_scores(visitor, loss, z[r], move[r], off[r], lean[r], y[r], slopes)
+        seen[0, r], seen[1, r], seen[2, r], seen[3, r] = terms
+        for c in range(slopes.size):
+            seen[4 + c, r] = slopes[c]
+        seen[4 + slopes.size, r] = 1.0
 
 
 @register_jitable
@@ -466,9 +447,6 @@ def add_compensated(total, lost, term):
     return raised, (raised - total) - term if abs(raised) < np.inf else 0.0
 
 
-FLUSH = 16  # blocks whose terms are summed before their sum is compensated, where groups are mixed
-
-
 @generic
 def walk_rounding(g):
     """Relative error of the means of a walk, by the means of absolute terms."""
@@ -476,13 +454,13 @@ def walk_rounding(g):
 
 @walk_rounding.otherwise
 def _(g):
-    return EPS * (FLUSH * BLOCK + 64)
+    return EPS * (CHUNK + 64)
 
 
-def sum_parts(parts: list[np.ndarray], at: list[int], count: int) -> np.ndarray:
-    """Sums (count, 4) of parts that begin at inner function ``at``."""
+def sum_parts(parts: list[tuple[int, np.ndarray]], count: int) -> np.ndarray:
+    """Sums (count, 4) of parts: the inner function that each begins at, and its sums."""
     total, lost = np.zeros((2, count, 4))
-    for part, first in zip(parts, at, strict=True):
+    for first, part in parts:
         here = slice(first, first + part.shape[0])
         with np.errstate(invalid="ignore"):
             term = part - lost[here]

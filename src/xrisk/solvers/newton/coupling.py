@@ -238,9 +238,12 @@ def constrained_slopes(coupling, u, mu, shift, y, curve):
     lo, hi, bend, target = coupling.lo, coupling.hi, coupling.bend, coupling.target
     alone = bend * target - mu / (target - lo) + mu / (hi - target)  # where one value by itself weighs the target
     for i in range(u.shape[0]):
-        low, high = u[i].min() - alone, u[i].max() - alone
+        low, high = u[i, 0], u[i, 0]
+        for j in range(u.shape[1]):
+            low, high = min(low, u[i, j]), max(high, u[i, j])
+        low, high = low - alone, high - alone
         c, reach = min(max(shift[i], low), high), 4.0 * (mu / target + bend * target)
-        ends = (low, high)
+        lowest, highest = low, high
         for _ in range(200):
             mean, steep = 0.0, 0.0
             for j in range(u.shape[1]):
@@ -257,14 +260,14 @@ def constrained_slopes(coupling, u, mu, shift, y, curve):
                 break
             if low < c + step < high:
                 c += step
-            elif (low, high) != ends and (low == ends[0] or high == ends[1]):  # near the last threshold, most likely
+            elif (low == lowest) != (high == highest):  # near the last threshold, most likely
                 c = min(c + reach, 0.5 * (c + high)) if miss > 0.0 else max(c - reach, 0.5 * (c + low))
                 reach *= 8.0
             else:
                 c = 0.5 * (low + high)
         shift[i] = c
-        if math.isfinite(mean):
-            for j in range(u.shape[1]):  # what the rounding of c leaves, shared out to first order
+        for j in range(u.shape[1]):
+            if math.isfinite(mean):  # what the rounding of c leaves, shared out to first order
                 y[i, j] = max(y[i, j] - curve[i, j] * miss * u.shape[1] / steep, 0.5 * y[i, j])
-        else:  # u is too large for c to tell its values apart
-            y[i], curve[i] = np.minimum(y[i], target * u.shape[1]), 0.0
+            else:  # u is too large for c to tell its values apart
+                y[i, j], curve[i, j] = min(y[i, j], target * u.shape[1]), 0.0
