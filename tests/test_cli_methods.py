@@ -85,7 +85,7 @@ def test_a_narrow_terminal_shows_fewer_columns():
 
 
 @pytest.mark.parametrize(("target", "methods"), [("y", "alexr,sox"), ("z", "alexr"), ("k", "alexr")])
-def test_a_race_on_a_table_of_two_classes_of_numbers_and_of_three_classes(people, target, methods):
+def test_a_race_on_a_table_of_two_classes_of_numbers_and_of_three_classes(people, target, methods, plain):
     words = ["--target", target, "--groups", "g", "--methods", methods, "--iterations", 20, "--seeds", 1, "--jobs", 1]
     done = run("compare", people, *words, "--json")
     assert done.exit_code == 0, done.output

@@ -229,7 +229,7 @@ def test_probabilities_do_not_overflow(case, fitted):
 
 @every_case
 @pytest.mark.parametrize("store", ["pickle", "xrisk"])
-def test_a_stored_model_is_the_same_model(case, tmp_path, store):
+def test_a_stored_model_is_the_same_model(case, tmp_path, store, plain):
     pd = pytest.importorskip("pandas", reason="pandas is not installed")
     frame = pd.DataFrame(X, columns=list("abcd"))
     model = case.make(solver=ALEXR(), max_iter=50, tol=10.0, random_state=0)

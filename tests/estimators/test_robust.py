@@ -64,7 +64,7 @@ def test_a_sampled_solver_comes_to_the_same_model():
 
 
 @pytest.mark.parametrize(("word", "spec"), [("gaussian", Gaussian(0.3)), ("dropout", Dropout(0.3))])
-def test_specs_do_what_their_names_do(word, spec):
+def test_specs_do_what_their_names_do(word, spec, plain):
     options = {"scale": 0.3, "solver": ALEXR(), "max_iter": 50, "tol": 10.0, "random_state": 0}
     named, given = robust(word, **options).fit(X, Y), robust(spec, **options).fit(X, Y)
     np.testing.assert_array_equal(named.coef_, given.coef_)
