@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from xrisk.compile import kernel, specialise
-from xrisk.data.products import column_squares, row_bytes, row_gram, sampled_rows
+from xrisk.data.products import column_squares, row_gram, sampled_rows, stored_numbers
 from xrisk.data.rows import add_row, frozen, row_count, row_size
 from xrisk.data.threads import borders, in_parts
 from xrisk.generic import generic
@@ -44,7 +44,7 @@ from xrisk.inner.passes import (
     with_rows,
 )
 
-KEPT = 2**21  # numbers in the gradients of all groups that are kept however small the data
+KEPT = 4  # times as many numbers as the gradients of all groups the rows must hold
 
 exact_values.of(Groups)(values_by_walk)
 exact_vjp.of(Groups)(vjp_by_walk)
@@ -99,7 +99,7 @@ def _(g, visitor, at, share):
 def _walk(g: Groups, visitor: Any, at: Scores, share: np.ndarray) -> Walk:
     """The walk, what is left on the rows being kept by place."""
     positions, sizes, scores = int(g.offsets[-1]), np.diff(g.offsets), model_scores(g.model)
-    edges, scale = borders(positions, 2.0 * scores), share / sizes[: share.size]
+    edges, scale = borders(positions, 4.0 * scores), share / sizes[: share.size]
     at, coefs = _as_read(at, scores), np.empty((scores + 1, positions if share.size else 0))
     look, add = specialise(model_visit(g.model), visitor, g.model.loss), specialise(add_chunk)
 
@@ -302,8 +302,7 @@ def _by_group(g: Groups, coefs: np.ndarray) -> np.ndarray:
 
 @has_gradients.of(Groups)
 def _(g):
-    groups, numbers = g.offsets.size - 1, float(inner_size(g))
-    return 4 * groups <= g.offsets[-1] and groups * numbers <= max(KEPT, 0.02 * row_bytes(g.model.rows) / 8.0)
+    return KEPT * float((g.offsets.size - 1) * inner_size(g)) <= stored_numbers(g.model.rows)
 
 
 @inner_gradients.of(Groups)
@@ -338,7 +337,7 @@ def _(index, g):
 def group_adjoint(g: Groups, codes: np.ndarray, index: Any, coefs: np.ndarray) -> np.ndarray:
     """Σ coefs·row over the places of each group: (groups, columns)."""
     rows, shape = g.model.rows, (g.offsets.size - 1, row_size(g.model.rows))
-    numbers = row_bytes(rows) / (8.0 * row_count(rows))  # of a row
+    numbers = stored_numbers(rows) / row_count(rows)
     most = int(max(1, min(8, codes.size * numbers / (shape[0] * shape[1]))))  # matrices that are worth their room
 
     def part(low: int, high: int) -> np.ndarray:
