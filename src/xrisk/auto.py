@@ -9,7 +9,7 @@ from xrisk.data.products import row_bytes, row_work
 from xrisk.data.rows import row_count
 from xrisk.generic import generic
 from xrisk.inner.oracle import Oracles, inner_count, inner_dim, inner_samples, inner_size
-from xrisk.inner.passes import add_hessian, as_linear_groups, pass_rows, sampled, score_count
+from xrisk.inner.passes import add_hessian, as_linear_groups, has_gradients, pass_rows, sampled, score_count
 from xrisk.problem import Problem
 from xrisk.solvers.base import (
     Stop,
@@ -25,7 +25,7 @@ from xrisk.solvers.base import (
 )
 from xrisk.solvers.card import CERTIFIABLE, MethodCard
 from xrisk.solvers.lbfgs import NO_LBFGS, LBFGSState, SmoothedLBFGS
-from xrisk.solvers.newton.smoothed import START, SmoothedProblem, smoothed_problem
+from xrisk.solvers.newton.smoothed import START, SmoothedProblem, bends, smoothed_problem
 from xrisk.solvers.newton.solver import MAX_VARIABLES, NO_NEWTON, Newton, NewtonState
 
 WARM = 1e-2  # first smoothing of a warm start
@@ -96,8 +96,9 @@ class Auto(NamedTuple):
         Samples of fewer rows, and of fewer than eight for each variable, are not worth a stage.
     least_gain : float
         An iteration on a sample must cost so many times less than one on all rows.
-    newton_steps, lbfgs_steps : float
-        Iterations that either method is expected to take; those of L-BFGS where no sample has shown them.
+    newton_steps, lbfgs_steps, blind_steps : float
+        Iterations that Newton's method and L-BFGS are expected to take, where no sample has shown them; the last one
+        those of L-BFGS where losses have kinks or the gradients of the inner functions are too many to be kept.
     read_rate, product_rate, sample_seconds, call_seconds : float
         Bytes of rows read in a second, floating-point operations of matrix products in a second, seconds for the loss
         of a sample, each on one core, and seconds that an iteration takes however small the data.
@@ -119,7 +120,8 @@ class Auto(NamedTuple):
     least_rows: int = 2000
     least_gain: float = 6.0
     newton_steps: float = 8.0
-    lbfgs_steps: float = 70.0
+    lbfgs_steps: float = 15.0
+    blind_steps: float = 70.0
     read_rate: float = 1e10
     product_rate: float = 2.5e10
     sample_seconds: float = 1e-8
@@ -154,7 +156,8 @@ class Auto(NamedTuple):
                 sample = problem._replace(inner=sampled(g, share, np.random.default_rng(0)))
                 stages.append(Stage(smoothed_problem(sample), SmoothedLBFGS(), 0))
         task = smoothed_problem(problem)
-        if stages or newton > self.lbfgs_steps * lbfgs:
+        steps = self.lbfgs_steps if has_gradients(task.inner) and not bends(task) else self.blind_steps
+        if stages or newton > steps * lbfgs:
             stages.append(Stage(task, SmoothedLBFGS(), 1))
         if np.isfinite(newton):  # where L-BFGS costs more, or ends short of the certificate
             stages.append(Stage(task, Newton(hessian_rows=HESSIAN_ROWS), 1))
@@ -169,7 +172,7 @@ class Auto(NamedTuple):
             return np.inf, lbfgs
         rows = row_count(pass_rows(g))
         gram = row_work(pass_rows(g)) * score_count(g) ** 2 * min(1.0, HESSIAN_ROWS * d / rows) + d**3 / 3.0
-        step = gram / self.product_rate + 5.0 * once + 2.0 * self.call_seconds
+        step = gram / self.product_rate + 6.0 * once + 2.0 * self.call_seconds
         return self.newton_steps * step, lbfgs
 
     def pass_seconds(self, problem: Problem) -> float:

@@ -36,6 +36,8 @@ from xrisk.inner.passes import (
     add_squares,
     adjoint,
     column_sizes,
+    has_gradients,
+    inner_gradients,
     jacobian,
     sampled,
     scores_at,
@@ -238,3 +240,21 @@ def test_the_weights_of_a_sample_average_to_one_in_every_group():
     some = sampled(g, 0.5, np.random.default_rng(1))
     means = [some.weight.weights[a:b].mean() for a, b in itertools.pairwise(some.offsets)]
     np.testing.assert_allclose(means, 1.0, rtol=1e-14)
+
+
+@every_loss
+def test_gradients_of_inner_functions_are_the_jacobian_and_means_of_slopes_and_curvatures(loss, plain):
+    for g in (groups(smoothable_loss(loss)), in_order(smoothable_loss(loss), Weighted(frozen(np.ones(60))))):
+        at, n = looked_at(g), inner_count(g)
+        found = inner_gradients(g, SmoothedTerms(0.05), at)
+        np.testing.assert_allclose(found.slopes, jacobian(g, SmoothedTerms(0.05), at), rtol=1e-13)
+        seen = [walk(g, SmoothedTerms(0.05), at, share).coefs for share in np.eye(n)]
+        np.testing.assert_allclose(found.pulls, [np.abs(coefs[0]).sum() for coefs in seen], rtol=1e-12)
+        np.testing.assert_allclose(found.curvatures, [coefs[1].sum() for coefs in seen], rtol=1e-12)
+
+
+def test_gradients_are_kept_where_they_are_few_beside_the_rows():
+    assert has_gradients(groups(fn.Logistic()))
+    alone = Groups(LinearModel(as_rows(X), frozen(Y.astype(float)), fn.Logistic()), frozen(np.arange(61)))
+    assert not has_gradients(alone)
+    assert not has_gradients(pairs(fn.Logistic()))

@@ -92,6 +92,32 @@ def _(rows):
 
 
 @generic
+def stored_numbers(rows):
+    """How many entries of the rows are stored."""
+
+
+@stored_numbers.of(Dense)
+def _(rows):
+    return float(rows.X.size)
+
+
+@stored_numbers.of(CSR)
+def _(rows):
+    return float(rows.data.size)
+
+
+@stored_numbers.of(WithIntercept)
+@stored_numbers.of(Centred)
+def _(rows):
+    return stored_numbers(rows.rows)
+
+
+@stored_numbers.of(Coordinates)
+def _(rows):
+    return float(rows.size)
+
+
+@generic
 def row_bytes(rows):
     """Bytes read in a product with all rows."""
 

@@ -5,16 +5,17 @@ from typing import Any
 import numpy as np
 
 from xrisk.compile import kernel, specialise
-from xrisk.data.products import MATRICES, column_squares, row_gram, sampled_rows
-from xrisk.data.rows import add_row, frozen, row_size
+from xrisk.data.products import column_squares, row_gram, sampled_rows, stored_numbers
+from xrisk.data.rows import add_row, frozen, row_count, row_size
 from xrisk.data.threads import borders, in_parts
 from xrisk.generic import generic
 from xrisk.inner.groups import Equal, Groups, Indexed, InOrder, Partitioned, Weighted, row_at
 from xrisk.inner.models import LinearModel, SoftmaxModel, model_rows, model_scores
-from xrisk.inner.oracle import exact_values, exact_vjp
+from xrisk.inner.oracle import exact_values, exact_vjp, inner_size
 from xrisk.inner.passes import (
     CHUNK,
     EPS,
+    Gradients,
     Scores,
     Walk,
     add_compensated,
@@ -23,6 +24,8 @@ from xrisk.inner.passes import (
     asks_gains,
     asks_moves,
     column_sizes,
+    has_gradients,
+    inner_gradients,
     jacobian,
     pass_loss,
     pass_rows,
@@ -40,6 +43,8 @@ from xrisk.inner.passes import (
     with_loss,
     with_rows,
 )
+
+KEPT = 4  # times as many numbers as the gradients of all groups the rows must hold
 
 exact_values.of(Groups)(values_by_walk)
 exact_vjp.of(Groups)(vjp_by_walk)
@@ -94,7 +99,7 @@ def _(g, visitor, at, share):
 def _walk(g: Groups, visitor: Any, at: Scores, share: np.ndarray) -> Walk:
     """The walk, what is left on the rows being kept by place."""
     positions, sizes, scores = int(g.offsets[-1]), np.diff(g.offsets), model_scores(g.model)
-    edges, scale = borders(positions, 2.0 * scores), share / sizes[: share.size]
+    edges, scale = borders(positions, 4.0 * scores), share / sizes[: share.size]
     at, coefs = _as_read(at, scores), np.empty((scores + 1, positions if share.size else 0))
     look, add = specialise(model_visit(g.model), visitor, g.model.loss), specialise(add_chunk)
 
@@ -285,10 +290,28 @@ def _(model, at, coefs, H):
 
 @jacobian.of(Groups)
 def _(g, visitor, at):
+    return _by_group(g, _walk(g, visitor, at, np.ones(g.offsets.size - 1)).coefs)
+
+
+def _by_group(g: Groups, coefs: np.ndarray) -> np.ndarray:
+    """The adjoint of what a walk left on its places, group by group: (groups, d)."""
+    codes, listed = row_codes(g.index, g)
+    parts = [group_adjoint(g, codes, listed, coefs[c]) for c in range(model_scores(g.model))]
+    return parts[0] if len(parts) == 1 else np.hstack(parts)
+
+
+@has_gradients.of(Groups)
+def _(g):
+    return KEPT * float((g.offsets.size - 1) * inner_size(g)) <= stored_numbers(g.model.rows)
+
+
+@inner_gradients.of(Groups)
+def _(g, visitor, at):
     groups, scores = g.offsets.size - 1, model_scores(g.model)
     coefs = _walk(g, visitor, at, np.ones(groups)).coefs
-    codes, listed = row_codes(g.index, g)
-    return np.hstack([group_adjoint(g.model.rows, codes, listed, coefs[c], groups) for c in range(scores)])
+    codes, _ = row_codes(g.index, g)
+    pulls = np.bincount(codes, np.abs(coefs[0] if scores == 1 else coefs[:scores].sum(axis=0)), groups)
+    return Gradients(_by_group(g, coefs), pulls, np.bincount(codes, coefs[1], groups))
 
 
 @generic
@@ -311,17 +334,18 @@ def _(index, g):
     return g.groups(), index
 
 
-def group_adjoint(rows: Any, codes: np.ndarray, index: Any, coefs: np.ndarray, groups: int) -> np.ndarray:
+def group_adjoint(g: Groups, codes: np.ndarray, index: Any, coefs: np.ndarray) -> np.ndarray:
     """Σ coefs·row over the places of each group: (groups, columns)."""
-    d = row_size(rows)
-    most = int(max(1, min(8, MATRICES // (8 * groups * d))))
+    rows, shape = g.model.rows, (g.offsets.size - 1, row_size(g.model.rows))
+    numbers = stored_numbers(rows) / row_count(rows)
+    most = int(max(1, min(8, codes.size * numbers / (shape[0] * shape[1]))))  # matrices that are worth their room
 
     def part(low: int, high: int) -> np.ndarray:
-        total = np.zeros((groups, d))
+        total = np.zeros(shape)
         add_by_group(rows, codes, index, coefs, low, high, total)
         return total
 
-    parts = in_parts(part, borders(codes.size, d, most))
+    parts = in_parts(part, borders(codes.size, numbers, most))
     for other in parts[1:]:
         parts[0] += other
     return parts[0]

@@ -109,6 +109,29 @@ def jacobian(g, visitor, at):
     """∇gᵢ as rows: (n·m, d)."""
 
 
+class Gradients(NamedTuple):
+    """What is known of every inner function by itself."""
+
+    slopes: np.ndarray  # (n·m, d) their gradients
+    pulls: np.ndarray  # (n·m,) means of the absolute slopes of the losses
+    curvatures: np.ndarray  # (n·m,) means of the curvatures of the losses
+
+
+@generic
+def has_gradients(g):
+    """Whether the gradients of all inner functions take no more than that of their sum."""
+
+
+@has_gradients.otherwise
+def _(g):
+    return False
+
+
+@generic
+def inner_gradients(g, visitor, at):
+    """`Gradients` of all inner functions, where `has_gradients`."""
+
+
 @generic
 def add_squares(g, visitor, at, c, H):
     """Add Σ cᵢ ∇gᵢ ∇gᵢᵀ to H (d, d), c ≥ 0 of shape (n·m,)."""

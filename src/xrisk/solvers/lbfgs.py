@@ -3,10 +3,11 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.linalg
 
 from xrisk.data.threads import one_thread_each
 from xrisk.inner.oracle import Oracles, inner_samples
-from xrisk.inner.passes import Slopes, score_count, scores_at
+from xrisk.inner.passes import Gradients, Slopes, has_gradients, inner_gradients, score_count, scores_at
 from xrisk.problem import Problem
 from xrisk.solvers.base import (
     Stop,
@@ -21,27 +22,33 @@ from xrisk.solvers.base import (
 )
 from xrisk.solvers.card import FULL_PASSES, MethodCard
 from xrisk.solvers.newton.barrier import longest_step, wall_diagonal
+from xrisk.solvers.newton.coupling import coupling_is_constrained
 from xrisk.solvers.newton.smoothed import (
     START,
     Point,
     SmoothedProblem,
+    bends,
     check_smoothing,
     dual_of,
     evaluate,
     first_point,
     gradient,
+    held_gradient,
     line_search,
     outward,
     row_terms,
     shortfall,
     smoothed_problem,
     stationarity,
+    visit_of,
 )
 
 CUT = 0.25  # by which the smoothing falls at most at once
 BALANCE = 0.5  # the smoothing falls when what is missing to stationarity is below this part of what it costs
 PART = 0.5  # of the tolerance that smoothing may cost in the end
 LEAST_SMOOTHING = 1e-13
+ACTIVE = 64  # inner functions at most of which the Hessian of the coupling is made
+NEGLIGIBLE = 1e-3  # curvature of the coupling along an inner function, beside that of the losses, that is left out
 STUCK = 60  # iterations in a row that bring nothing, after which rounding has ended progress
 
 
@@ -51,7 +58,9 @@ class LBFGSState(NamedTuple):
     z: np.ndarray  # (rows, scores)
     shift: np.ndarray  # thresholds of the blocks
     y: np.ndarray  # (n, m) dual weights
+    curve: np.ndarray  # their curvatures
     grad: np.ndarray  # (d,) of the smoothed objective
+    inner: Gradients  # of the inner functions; empty where they are too many
     metric: np.ndarray  # (d,) first guess at the diagonal of its Hessian
     moves: np.ndarray  # (memory, d) the last steps
     turns: np.ndarray  # (memory, d) how the gradient changed along them
@@ -70,8 +79,9 @@ class LBFGSState(NamedTuple):
 
 
 _NOTHING, _NONE = np.zeros((0, 0)), np.zeros(0)
+UNKNOWN = Gradients(_NOTHING, _NONE, _NONE)
 NO_LBFGS = LBFGSState(
-    _NONE, _NONE, _NOTHING, _NONE, _NOTHING, _NONE, _NONE, _NOTHING, _NOTHING,
+    _NONE, _NONE, _NOTHING, _NONE, _NOTHING, _NOTHING, _NONE, UNKNOWN, _NONE, _NOTHING, _NOTHING,
     0.0, 0.0, 0.0, 0.0, np.inf, np.inf, 0, 0, 0, 0, 0, 0,
 )  # fmt: skip
 ENDINGS = (None, Stop.CONVERGED, Stop.ROUNDING, Stop.UNBOUNDED)  # by the number a state keeps
@@ -131,29 +141,7 @@ class SmoothedLBFGS(NamedTuple):
     def init(self, problem: SmoothedProblem, x: np.ndarray, rng: np.random.Generator) -> LBFGSState:
         _, point = first_point(problem, x, self.smoothing)
         empty = np.zeros((self.memory, x.size))
-        blank = LBFGSState(
-            x,
-            x,
-            point.z,
-            point.shift,
-            point.y,
-            x,
-            x,
-            empty,
-            empty.copy(),
-            0.0,
-            0.0,
-            0.0,
-            0.0,
-            0.0,
-            np.inf,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-        )
+        blank = NO_LBFGS._replace(moves=empty, turns=empty.copy())
         return _at(problem, self, blank, point)
 
     def advance(self, problem: SmoothedProblem, state: LBFGSState, n_steps: int, rng: Any) -> LBFGSState:
@@ -223,7 +211,7 @@ def lbfgs_step(task: SmoothedProblem, solver: SmoothedLBFGS, state: LBFGSState) 
 
 def _step(task: SmoothedProblem, solver: SmoothedLBFGS, state: LBFGSState) -> LBFGSState:
     state = _less_smoothing(task, solver, state)
-    dx = -two_loops(state)
+    dx = -direction(task, state)
     along = float(state.grad @ dx)
     if not along < 0.0:  # rounding has spoiled what is remembered
         state = state._replace(kept=0)
@@ -237,16 +225,61 @@ def _step(task: SmoothedProblem, solver: SmoothedLBFGS, state: LBFGSState) -> LB
     if point is here:
         return state._replace(ended=ENDINGS.index(Stop.ROUNDING))
     new = _at(task, solver, state, point)
-    return remembered(new, new.x - state.x, new.grad - state.grad)
+    return remembered(new, new.x - state.x, _turn(task, state, new))
 
 
-def _at(task: SmoothedProblem, solver: SmoothedLBFGS, state: LBFGSState, point: Point) -> LBFGSState:
+def direction(task: SmoothedProblem, state: LBFGSState) -> np.ndarray:
+    """(B + AᵀA)⁻¹ times the gradient, B being what is remembered and AᵀA what the coupling adds to the Hessian."""
+    step, A = two_loops(state, state.grad), coupling_rows(task, state)
+    if not A.shape[0]:
+        return step
+    middle = np.eye(A.shape[0]) + remembered_gram(state, A)
+    share = scipy.linalg.solve(middle, A @ step, assume_a="pos", check_finite=False)
+    return two_loops(state, state.grad - share @ A)
+
+
+def coupling_rows(task: SmoothedProblem, state: LBFGSState) -> np.ndarray:
+    """A (k, d) with AᵀA about the Hessian of the coupling: of the inner functions that it bends most, k at most."""
+    slopes, curve = state.inner.slopes, state.curve.reshape(-1) / task.n
+    if not slopes.size:
+        return slopes
+    stiff = curve * np.einsum("ij,ij,j->i", slopes, slopes, 1.0 / state.metric)
+    chosen = np.argsort(-stiff, kind="stable")[:ACTIVE]
+    chosen = np.sort(chosen[stiff[chosen] > NEGLIGIBLE * max(1.0, float(stiff.max()))])
+    A, share = slopes[chosen], curve[chosen]
+    if chosen.size and coupling_is_constrained(task.coupling):  # what one gains in weight the others lose
+        blocks = chosen // task.shape[1]
+        starts = np.flatnonzero(np.diff(blocks, prepend=-1))
+        means = np.add.reduceat(share[:, None] * A, starts) / np.add.reduceat(share, starts)[:, None]
+        A -= np.repeat(means, np.diff(starts, append=chosen.size), axis=0)
+    return np.sqrt(share)[:, None] * A
+
+
+def _turn(task: SmoothedProblem, old: LBFGSState, new: LBFGSState) -> np.ndarray:
+    """How the gradient has changed, but for the change of the weights where the Hessian of the coupling is known."""
+    if not new.inner.slopes.size:
+        return new.grad - old.grad
+    share = new.y.reshape(-1) / task.n
+    return new.grad - held_gradient(task, old.x, new.theta, share @ old.inner.slopes)
+
+
+def _at(
+    task: SmoothedProblem, solver: SmoothedLBFGS, state: LBFGSState, point: Point, known: bool = False
+) -> LBFGSState:
     """The state at a point that has just been evaluated."""
-    coefs = row_terms(task, point)
-    grad = gradient(task, point, coefs)
+    share, scores = point.y.reshape(-1) / task.n, score_count(task.inner)
+    if has_gradients(task.inner):
+        inner = state.inner if known else inner_gradients(task.inner, *visit_of(task, point))
+        task.passes[1] += not known
+        grad = held_gradient(task, point.x, point.theta, share @ inner.slopes)
+        pull, curvature = float(share @ inner.pulls), float(share @ inner.curvatures)
+    else:
+        inner, coefs = UNKNOWN, row_terms(task, point)
+        grad = gradient(task, point, coefs)
+        pull, curvature = float(np.abs(coefs[:scores]).sum()), float(coefs[1:2].sum())
+    curvature = curvature if scores == 1 else 0.25
     value, short = shortfall(task, point)
-    gap = short + stationarity(task, point, grad, coefs)
-    curvature = float(coefs[1].sum()) if coefs.shape[0] == 2 and score_count(task.inner) == 1 else 0.25
+    gap = short + stationarity(task, point, grad, pull)
     metric = wall_diagonal(task.walls, point.x, point.theta * task.wall_size) + point.theta * task.ridge
     metric += curvature * task.columns**2
     ended = 0
@@ -261,7 +294,9 @@ def _at(task: SmoothedProblem, solver: SmoothedLBFGS, state: LBFGSState, point: 
         z=point.z,
         shift=point.shift,
         y=dual_of(task, point).y,
+        curve=point.curve,
         grad=grad,
+        inner=inner,
         metric=np.maximum(metric, 1e-300),
         theta=point.theta,
         mu=point.theta * task.loss_size,
@@ -280,7 +315,8 @@ def _less_smoothing(task: SmoothedProblem, solver: SmoothedLBFGS, state: LBFGSSt
     if enough or state.gap - state.short > BALANCE * state.short:
         return state
     theta = state.theta * max(CUT, min(goal / state.short, 1.0))
-    return _at(task, solver, state._replace(best=np.inf), evaluate(task, state.x, state.z, theta, state))
+    point = evaluate(task, state.x, state.z, theta, state)
+    return _at(task, solver, state._replace(best=np.inf), point, known=not bends(task))
 
 
 def remembered(state: LBFGSState, move: np.ndarray, turn: np.ndarray) -> LBFGSState:
@@ -292,20 +328,37 @@ def remembered(state: LBFGSState, move: np.ndarray, turn: np.ndarray) -> LBFGSSt
     return state._replace(kept=state.kept + 1)
 
 
-def two_loops(state: LBFGSState) -> np.ndarray:
-    """The product of the gradient with the remembered guess at the inverse of the Hessian."""
+def _recent(state: LBFGSState) -> tuple[list[int], float]:
+    """The places of the steps in memory, the latest first, and what the metric is to be divided by."""
     memory, kept = state.moves.shape[0], state.kept
     recent = [k % memory for k in range(kept - 1, max(kept - memory, 0) - 1, -1)]
-    direction, shares = state.grad.copy(), {}
+    if not recent:
+        return recent, 1.0
+    move, turn = state.moves[recent[0]], state.turns[recent[0]]
+    return recent, float(move @ turn) / float(turn @ (turn / state.metric))
+
+
+def two_loops(state: LBFGSState, v: np.ndarray) -> np.ndarray:
+    """The product of v (d,) with the remembered guess at the inverse of the Hessian, B⁻¹."""
+    recent, scale = _recent(state)
+    v, shares = v.copy(), {}
     for k in recent:
-        shares[k] = float(state.moves[k] @ direction) / float(state.moves[k] @ state.turns[k])
-        direction -= shares[k] * state.turns[k]
-    scale = 1.0
-    if recent:
-        turn = state.turns[recent[0]]
-        scale = float(state.moves[recent[0]] @ turn) / float(turn @ (turn / state.metric))
-    direction *= scale / state.metric
+        shares[k] = float(state.moves[k] @ v) / float(state.moves[k] @ state.turns[k])
+        v -= shares[k] * state.turns[k]
+    v *= scale / state.metric
     for k in reversed(recent):
-        back = float(state.turns[k] @ direction) / float(state.moves[k] @ state.turns[k])
-        direction += (shares[k] - back) * state.moves[k]
-    return direction
+        back = float(state.turns[k] @ v) / float(state.moves[k] @ state.turns[k])
+        v += (shares[k] - back) * state.moves[k]
+    return v
+
+
+def remembered_gram(state: LBFGSState, A: np.ndarray) -> np.ndarray:
+    """A B⁻¹ Aᵀ: what the first of the two loops leaves of A, squared, and what it has taken away."""
+    recent, scale = _recent(state)
+    moves, turns = state.moves[recent], state.turns[recent]
+    along, cross = A @ moves.T, turns @ moves.T
+    shares = np.zeros(along.shape)
+    for k in range(len(recent)):
+        shares[:, k] = (along[:, k] - shares[:, :k] @ cross[:k, k]) / cross[k, k]
+    left = A - shares @ turns
+    return (left * (scale / state.metric)) @ left.T + (shares * np.diag(cross)) @ shares.T

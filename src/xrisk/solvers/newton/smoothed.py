@@ -21,7 +21,6 @@ from xrisk.inner.passes import (
     centred,
     column_sizes,
     pass_loss,
-    score_count,
     score_size,
     scores_at,
     walk,
@@ -191,9 +190,14 @@ def evaluate_along(
     return Point(x, z, sums, shift, y, curve, theta, slope)
 
 
+def bends(task: SmoothedProblem) -> bool:
+    """Whether the smoothing changes the losses."""
+    return type(pass_loss(task.inner)) is Piecewise
+
+
 def at_smoothing(task: SmoothedProblem, point: Point, theta: float) -> Point:
     """The same point at another smoothing; losses without a kink are not looked at again."""
-    if type(pass_loss(task.inner)) is Piecewise:
+    if bends(task):
         return evaluate(task, point.x, point.z, theta, point)
     u, shift = point.sums[:, 0].reshape(task.shape), point.shift.copy()
     y, curve = np.zeros(task.shape), np.zeros(task.shape)
@@ -203,7 +207,7 @@ def at_smoothing(task: SmoothedProblem, point: Point, theta: float) -> Point:
 
 def smoothing_drift(task: SmoothedProblem, point: Point, near: Point) -> np.ndarray:
     """How much the gradient at ``near``, the same point at another smoothing, differs from that at the point."""
-    if type(pass_loss(task.inner)) is Piecewise:
+    if bends(task):
         return gradient(task, near, row_terms(task, near)) - gradient(task, point, row_terms(task, point))
     mu, mu_near = point.theta * task.wall_size, near.theta * task.wall_size
     drift = wall_gradient(task.walls, point.x, mu_near) - wall_gradient(task.walls, point.x, mu)
@@ -236,8 +240,12 @@ def visit_of(task: SmoothedProblem, point: Point) -> tuple[SmoothedTerms, Scores
 
 def gradient(task: SmoothedProblem, point: Point, coefs: np.ndarray) -> np.ndarray:
     """Gradient (d,) of the smoothed objective, of its `row_terms`."""
-    grad = wall_gradient(task.walls, point.x, point.theta * task.wall_size) + point.theta * task.ridge * point.x
-    grad += adjoint(task.inner, coefs)
+    return held_gradient(task, point.x, point.theta, adjoint(task.inner, coefs))
+
+
+def held_gradient(task: SmoothedProblem, x: np.ndarray, theta: float, pull: np.ndarray) -> np.ndarray:
+    """A ``pull`` (d,) on the coordinates and that of penalty, walls and ridge at x."""
+    grad = wall_gradient(task.walls, x, theta * task.wall_size) + theta * task.ridge * x + pull
     grad[task.fixed] = 0.0
     return grad
 
@@ -252,9 +260,10 @@ def shortfall(task: SmoothedProblem, point: Point) -> tuple[float, float]:
     return value + penalty_at(task.problem.penalty, point.x), short
 
 
-def stationarity(task: SmoothedProblem, point: Point, grad: np.ndarray, coefs: np.ndarray) -> float:
+def stationarity(task: SmoothedProblem, point: Point, grad: np.ndarray, pull: float) -> float:
     """About how much lower the dual point is than it would be were the gradient zero.
 
+    ``pull`` is the sum of the absolute slopes on the rows.
     Coordinates with a ridge cost grad²/(2·l2); what an intercept is out of balance, and what exceeds an l1 penalty, is
     taken from the slopes, and the objective falls with them.
     """
@@ -267,7 +276,7 @@ def stationarity(task: SmoothedProblem, point: Point, grad: np.ndarray, coefs: n
     loose = ~ridged & ~bounded & ~task.fixed
     if not loose.any():
         return cost
-    pulls = np.full(loose.size, float(np.abs(coefs[: score_count(task.inner)]).sum())) * task.columns
+    pulls = pull * task.columns
     pulls[: walls.covered] = np.maximum(walls.strength, 1e-3 * pulls[: walls.covered])
     share = float((np.abs(grad) / np.maximum(pulls, 1e-300))[loose].max())
     return cost + min(share, 1.0) * value
