@@ -16,7 +16,7 @@ import numpy as np
 from xrisk.compile import kernel, specialise
 from xrisk.data.products import row_adjoint, row_block, row_tiles, sampled_rows
 from xrisk.data.rows import frozen, row_count
-from xrisk.data.threads import borders, in_parts, one_thread_each
+from xrisk.data.threads import borders, give_way, in_parts, one_thread_each
 from xrisk.functions.loss import ExponentialLoss, HingeLoss, SquaredHinge
 from xrisk.functions.smoothing import smooth_loss
 from xrisk.generic import generic
@@ -286,6 +286,7 @@ def _weighted(
     X = row_block(g.rows, g.outer[part]) - centre
     Y, up = np.zeros(X.shape), np.zeros(X.shape[0])
     for columns in row_tiles(g.inner.size, centre.size, TILE // X.shape[0]):
+        give_way()
         weights = np.empty((X.shape[0], columns.stop - columns.start))
         weighing.fill(g.loss, at.ahead[part], at.behind[columns], visitor.mu, weights)
         Y += weights @ (row_block(g.rows, g.inner[columns]) - centre)
