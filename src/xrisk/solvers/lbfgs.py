@@ -22,6 +22,7 @@ from xrisk.solvers.base import (
 from xrisk.solvers.card import FULL_PASSES, MethodCard
 from xrisk.solvers.newton.barrier import longest_step, wall_diagonal
 from xrisk.solvers.newton.smoothed import (
+    PREPARING,
     START,
     Point,
     SmoothedProblem,
@@ -129,32 +130,12 @@ class SmoothedLBFGS(NamedTuple):
         return w
 
     def init(self, problem: SmoothedProblem, x: np.ndarray, rng: np.random.Generator) -> LBFGSState:
+        before, empty = problem.passes.copy(), np.zeros((self.memory, x.size))
         _, point = first_point(problem, x, self.smoothing)
-        empty = np.zeros((self.memory, x.size))
-        blank = LBFGSState(
-            x,
-            x,
-            point.z,
-            point.shift,
-            point.y,
-            x,
-            x,
-            empty,
-            empty.copy(),
-            0.0,
-            0.0,
-            0.0,
-            0.0,
-            0.0,
-            np.inf,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-        )
-        return _at(problem, self, blank, point)
+        blank = NO_LBFGS._replace(moves=empty, turns=empty.copy())
+        state = _at(problem, self, blank, point)
+        values, gradients = (problem.passes - before + PREPARING).tolist()
+        return state._replace(values=values, gradients=gradients)
 
     def advance(self, problem: SmoothedProblem, state: LBFGSState, n_steps: int, rng: Any) -> LBFGSState:
         if n_steps > 1:  # a pass may be interrupted: what is remembered of steps before stays with the state before

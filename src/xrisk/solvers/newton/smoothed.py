@@ -49,6 +49,7 @@ from xrisk.solvers.newton.coupling import (
 )
 
 START = 0.1  # first smoothing, relative to the size of the problem
+PREPARING = (2, 0)  # full passes that `smoothed_problem` makes, for values and for gradients
 VANISHING = 1e-3  # ridge on scores that nothing else holds, relative to the smoothing
 
 
