@@ -214,7 +214,7 @@ SAMPLES = {"least_gain": 0.0, "least_rows": 100, **ALWAYS_LBFGS}
 
 def test_a_run_that_ends_on_a_sample_has_its_solution():
     problem = many(3000)
-    result = solved(problem, iterations=4, **SAMPLES)
+    result = solved(problem, iterations=6, **SAMPLES)
     assert result.value == problem.value(result.w) < problem.value(np.zeros(7))
     assert result.slopes is None
     assert xrisk.certify(problem, result).primal >= result.value

@@ -70,6 +70,7 @@ class AutoState(NamedTuple):
     stage: int
     tol: float  # what the method is asked for
     value: float  # objective; NaN while only a sample is known
+    on_sample: float  # objective of the sample, while one is solved
     primal: float  # proved upper bound on the objective at w
     dual: float  # proved lower bound on the optimum
     first: float  # objective at the first point
@@ -199,7 +200,7 @@ class Auto(NamedTuple):
         tol = max(ASKED * self.tol, FIRST_TOL)
         stage = [one.last for one in problem.stages].index(1) if warm else 0
         state = AutoState(
-            x, y, NO_NEWTON, NO_LBFGS, stage, tol, first, known.primal, known.dual, first, 0, ended, 1.0, 0.0, 0
+            x, y, NO_NEWTON, NO_LBFGS, stage, tol, first, np.inf, known.primal, known.dual, first, 0, ended, 1.0, 0.0, 0
         )  # fmt: skip
         return _counted(state, problem.measured().passes) if known.primal < np.inf else state
 
@@ -303,10 +304,10 @@ def _counted(state: AutoState, passes: np.ndarray, share: float = 1.0) -> AutoSt
 
 
 def _kept(problem: Staged, state: AutoState) -> AutoState:
-    """The state at the point of its method: of a sample in any case, of all rows if it is better."""
+    """The state at the point of its method, if that is better."""
     run = _run(problem, state)
     if not problem.stages[state.stage].last:
-        return state._replace(w=run.w)
+        return state if run.value > state.on_sample else state._replace(w=run.w, on_sample=run.value)
     return state if run.value > state.value else state._replace(w=run.w, y=run.y, value=run.value)
 
 
@@ -356,7 +357,7 @@ def _begin(problem: Staged, state: AutoState, stage: int, smoothing: float) -> A
     method = there.solver._replace(smoothing=min(smoothing, START))
     run = method.init(task, state.w, np.random.default_rng(0))
     state = with_running(there.solver, state._replace(newton=NO_NEWTON, lbfgs=NO_LBFGS, stage=stage), run)
-    state = state._replace(value=run.value if there.last else np.nan)
+    state = state._replace(value=run.value if there.last else np.nan, on_sample=np.inf if there.last else run.value)
     passes = task.passes - made if known else task.passes - made + PREPARING
     return _counted(state, passes, inner_samples(task.inner) / problem.samples)
 

@@ -62,7 +62,7 @@ def minimize(
     rng : int or Generator, optional
         The seed. The same seed gives the same run, whatever the machine is doing.
     trace : Trace, optional
-        Where the objective is recorded; evaluations stand outside the clock.
+        Where the objective is recorded; evaluations are no seconds of the solver.
     observers : functions of a Snapshot
         Called a few times a second.
     until : function of a Snapshot → bool, optional
