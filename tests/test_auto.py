@@ -11,7 +11,10 @@ from tests.conftest import table
 from xrisk import Budget, Stop, datasets
 from xrisk.auto import Auto
 from xrisk.datasets import make_groups
+from xrisk.inner import inner_samples
+from xrisk.inner.passes import walk
 from xrisk.solvers import Newton, SmoothedLBFGS
+from xrisk.solvers.newton.smoothed import smoothed_problem
 
 here = pytest.mark.skipif(
     datasets.find_file("adult_train.csv.gz") is None, reason="no adult_train.csv.gz in XRISK_DATA or ../shared/data"
@@ -204,6 +207,47 @@ def test_seconds_are_a_limit():
     result = xrisk.minimize(problem, Auto(1e-13), budget=Budget(seconds=0.02))
     assert result.stop in (Stop.SECONDS, Stop.ROUNDING)
     assert result.progress.seconds < 2.0
+
+
+SAMPLES = {"least_gain": 0.0, "least_rows": 100, **ALWAYS_LBFGS}
+
+
+def test_a_run_that_ends_on_a_sample_has_its_solution():
+    problem = many(3000)
+    result = solved(problem, iterations=6, **SAMPLES)
+    assert result.value == problem.value(result.w) < problem.value(np.zeros(7))
+    assert result.slopes is None
+    assert xrisk.certify(problem, result).primal >= result.value
+
+
+def test_all_rows_are_left_alone_while_a_sample_is_solved(monkeypatch):
+    prepared = []
+
+    def counting(problem):
+        prepared.append(inner_samples(problem.inner))
+        return smoothed_problem(problem)
+
+    monkeypatch.setattr("xrisk.auto.smoothed_problem", counting)
+    solved(many(3000), iterations=2, **SAMPLES)
+    assert len(prepared) == 1
+    assert prepared[0] < 1000
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_passes_told_equal_counted_ones(monkeypatch, warm):
+    made = [0]
+
+    def counting(*args):
+        made[0] += 1
+        return walk(*args)
+
+    counting.implemented = walk.implemented
+    w0 = solved(stated(X, Y)).w if warm else None
+    for module in ("xrisk.solvers.newton.smoothed", "xrisk.certificate.passes", "xrisk.inner.passes"):
+        monkeypatch.setattr(f"{module}.walk", counting)
+    result = solved(stated(X, Y), tol=1e-6, w0=w0, **ALWAYS_LBFGS)
+    assert result.stop is Stop.CONVERGED
+    assert result.progress.oracle_calls == len(X) * made[0]
 
 
 def test_a_tolerance_that_no_proof_can_reach_ends_at_the_best_point():

@@ -72,6 +72,7 @@ from xrisk.inner.passes import (
     with_loss,
 )
 from xrisk.solvers import ALEXR, ALEXRDL, Auto, Newton, SmoothedLBFGS
+from xrisk.solvers.base import copied
 
 # Pairwise inner functions over positives and negatives: gᵢ(w) = mean_j ℓ(⟨xⱼ − xᵢ, w⟩)
 
@@ -501,7 +502,7 @@ class Snapshots(NamedTuple):
         return SnapshotState(x.copy(), np.zeros((n, 1)), x.copy(), np.zeros((n, 1)), np.zeros(x.size), 0)
 
     def advance(self, problem, state, n_steps, rng):
-        end = state.t + n_steps
+        end, state = state.t + n_steps, copied(state)  # a pass may be interrupted
         while state.t < end:
             if state.t % self.epoch == 0:
                 state = self.pass_over(problem, state)

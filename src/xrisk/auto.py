@@ -1,18 +1,22 @@
 """No step sizes: choose a method by its cost, start on a sample of the rows, finish on all, stop on the certificate."""
 
+from contextlib import suppress
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.certificate import Certificate, between, certify_measured, measured, refuse_unknown
+from xrisk.certificate import NOTHING_PROVED, Certificate, between, certify_measured, measured, refuse_unknown
 from xrisk.data.products import row_bytes, row_work
 from xrisk.data.rows import row_count
+from xrisk.data.threads import Interrupted, give_way, uninterrupted
 from xrisk.generic import generic
 from xrisk.inner.oracle import Oracles, inner_count, inner_dim, inner_samples, inner_size
 from xrisk.inner.passes import add_hessian, as_linear_groups, has_gradients, pass_rows, sampled, score_count
 from xrisk.problem import Problem
 from xrisk.solvers.base import (
     Stop,
+    calls_ahead,
     check_positive,
     iterations_made,
     known_certificate,
@@ -25,7 +29,7 @@ from xrisk.solvers.base import (
 )
 from xrisk.solvers.card import CERTIFIABLE, MethodCard
 from xrisk.solvers.lbfgs import NO_LBFGS, LBFGSState, SmoothedLBFGS
-from xrisk.solvers.newton.smoothed import START, SmoothedProblem, bends, smoothed_problem
+from xrisk.solvers.newton.smoothed import PREPARING, START, SmoothedProblem, bends, smoothed_problem
 from xrisk.solvers.newton.solver import MAX_VARIABLES, NO_NEWTON, Newton, NewtonState
 
 WARM = 1e-2  # first smoothing of a warm start
@@ -40,9 +44,9 @@ ENDINGS = (None, Stop.CONVERGED, Stop.ROUNDING, Stop.FLAT, Stop.UNBOUNDED)
 
 
 class Stage(NamedTuple):
-    """A method on the problem, or on a sample of its rows."""
+    """A method on the problem, or on a sample of its rows; prepared when first asked for, which takes passes."""
 
-    task: SmoothedProblem
+    task: Any  # () → SmoothedProblem
     solver: Any
     last: int  # 1 on all rows
 
@@ -51,8 +55,9 @@ class Staged(NamedTuple):
     """The problem as `Auto` works on it."""
 
     problem: Problem
-    measured: Any  # for certificates
+    measured: Any  # () → Measured, for certificates; when first asked for
     stages: tuple[Stage, ...]
+    samples: int  # of all rows
     newton_seconds: float  # expected of Newton's method on all rows; inf where it cannot be run
     lbfgs_step_seconds: float  # expected of an iteration of L-BFGS on all rows
 
@@ -65,6 +70,7 @@ class AutoState(NamedTuple):
     stage: int
     tol: float  # what the method is asked for
     value: float  # objective; NaN while only a sample is known
+    on_sample: float  # objective of the sample, while one is solved
     primal: float  # proved upper bound on the objective at w
     dual: float  # proved lower bound on the optimum
     first: float  # objective at the first point
@@ -142,8 +148,9 @@ class Auto(NamedTuple):
         check_positive("tol", self.tol)
         refuse_unknown(problem)
         stages, (newton, lbfgs) = tuple(self.stages(problem)), self.costs(problem)
-        known = measured(problem, stages[-1].task.columns)
-        return Staged(problem, known, stages, newton, lbfgs), self
+        known = cache(lambda: measured(problem, stages[-1].task().columns))
+        samples = inner_samples(as_linear_groups(problem.inner))
+        return Staged(problem, known, stages, samples, newton, lbfgs), self
 
     def stages(self, problem: Problem) -> list[Stage]:
         """The methods to run, one after another; samples are solved by L-BFGS, which tells how well it does."""
@@ -153,10 +160,9 @@ class Auto(NamedTuple):
             rows = share * inner_samples(g)
             worth = lbfgs > self.least_gain * (share * (lbfgs - self.call_seconds) + self.call_seconds)
             if worth and rows >= max(self.least_rows, 8 * d) and sampled.implemented(g):
-                sample = problem._replace(inner=sampled(g, share, np.random.default_rng(0)))
-                stages.append(Stage(smoothed_problem(sample), SmoothedLBFGS(), 0))
-        task = smoothed_problem(problem)
-        steps = self.lbfgs_steps if has_gradients(task.inner) and not bends(task) else self.blind_steps
+                stages.append(Stage(cache(partial(sample_task, problem, share)), SmoothedLBFGS(), 0))
+        task = cache(partial(smoothed_problem, problem))
+        steps = self.lbfgs_steps if has_gradients(g) and not bends(g) else self.blind_steps
         if stages or newton > steps * lbfgs:
             stages.append(Stage(task, SmoothedLBFGS(), 1))
         if np.isfinite(newton):  # where L-BFGS costs more, or ends short of the certificate
@@ -184,25 +190,33 @@ class Auto(NamedTuple):
         return w
 
     def init(self, problem: Staged, x: np.ndarray, rng: np.random.Generator) -> AutoState:
-        first, warm = float(problem.problem.value(x)), bool(x.any())
+        with uninterrupted():  # no result is without it
+            first = float(problem.problem.value(x))
+        warm = bool(x.any())
         shape = (inner_count(problem.problem.inner), inner_dim(problem.problem.inner))
-        known, y = Certificate(np.inf, -np.inf, np.inf, np.inf), np.ones(shape)
+        known, y = NOTHING_PROVED, np.ones(shape)
         if warm:
             y = self.weights if self.weights.shape == shape else y
-            known = certify_measured(problem.measured, Known(x, y if self.weights.shape == shape else None))
+            with suppress(Interrupted):
+                known = certify_measured(problem.measured(), Known(x, y if self.weights.shape == shape else None))
         ended = ENDINGS.index(Stop.CONVERGED) if self.reached(known, first) else 0
         tol = max(ASKED * self.tol, FIRST_TOL)
-        state = AutoState(
-            x, y, NO_NEWTON, NO_LBFGS, 0, tol, first, known.primal, known.dual, first, 0, ended, 1.0, 0.0, 0
-        )  # fmt: skip
         stage = [one.last for one in problem.stages].index(1) if warm else 0
-        return state if ended else _begin(problem, state, stage, WARM if warm else START)
+        state = AutoState(
+            x, y, NO_NEWTON, NO_LBFGS, stage, tol, first, np.inf, known.primal, known.dual, first, 0, ended, 1.0, 0.0, 0
+        )  # fmt: skip
+        return _counted(state, problem.measured().passes) if known.primal < np.inf else state
 
     def advance(self, problem: Staged, state: AutoState, n_steps: int, rng: Any) -> AutoState:
-        for _ in range(n_steps):
+        for made in range(n_steps):
             if state.ended:
                 return state
-            state = auto_step(problem, self, state, rng)
+            try:
+                state = auto_step(problem, self, state, rng)
+            except Interrupted:
+                if not made:
+                    raise
+                return state  # L-BFGS has written into what it remembered before
         return state
 
     def reached(self, known: Certificate, first: float) -> bool:
@@ -258,29 +272,58 @@ def _(solver, state, run):
 
 
 def auto_step(problem: Staged, solver: Auto, state: AutoState, rng: Any) -> AutoState:
-    """One iteration of the method of the stage; where it ends, the certificate, or the next stage."""
-    stage = problem.stages[state.stage]
-    method, before = stage.solver._replace(tol=_asked(stage, state)), running(stage.solver, state)
-    run = method.advance(stage.task, before, 1, rng)
-    share = inner_samples(stage.task.inner) / inner_samples(problem.stages[-1].task.inner)
-    state = with_running(stage.solver, state, run)._replace(
-        values=state.values + share * (run.values - before.values),
-        gradients=state.gradients + share * (run.gradients - before.gradients),
-        t=state.t + 1,
-    )
-    stop = known_stop(method, run)
+    """One iteration of the method of the stage; where it ends, the certificate, or the next stage.
+
+    If these are interrupted, the iteration stays, and the next step begins with them.
+    """
+    if not _run(problem, state).w.size:
+        state = _begin(problem, state, state.stage, WARM if state.w.any() else START)
+    state = _iterated(problem, state, rng)
+    if known_stop(problem.stages[state.stage].solver, _run(problem, state)) is None:
+        return _kept(problem, state)
+    try:
+        return _followed(problem, solver, state)
+    except Interrupted:
+        return _kept(problem, state)
+
+
+def _run(problem: Staged, state: AutoState) -> Any:
+    return running(problem.stages[state.stage].solver, state)
+
+
+def _iterated(problem: Staged, state: AutoState, rng: Any) -> AutoState:
+    stage, before = problem.stages[state.stage], _run(problem, state)
+    task = stage.task()
+    made = task.passes.copy()
+    run = stage.solver._replace(tol=_asked(stage, state)).advance(task, before, 1, rng)
+    waited = before.ended and before.t  # the certificate was interrupted
+    state = with_running(stage.solver, state, run)._replace(t=state.t if waited else state.t + 1)
+    return _counted(state, task.passes - made, inner_samples(task.inner) / problem.samples)
+
+
+def _counted(state: AutoState, passes: np.ndarray, share: float = 1.0) -> AutoState:
+    values, gradients = (share * passes).tolist()
+    return state._replace(values=state.values + values, gradients=state.gradients + gradients)
+
+
+def _kept(problem: Staged, state: AutoState) -> AutoState:
+    """The state at the point of its method, if that is better."""
+    run = _run(problem, state)
+    if not problem.stages[state.stage].last:
+        return state if run.value > state.on_sample else state._replace(w=run.w, on_sample=run.value)
+    return state if run.value > state.value else state._replace(w=run.w, y=run.y, value=run.value)
+
+
+def _followed(problem: Staged, solver: Auto, state: AutoState) -> AutoState:
+    """What follows where the method of a stage has ended."""
+    stage, run = problem.stages[state.stage], _run(problem, state)
     if not stage.last:
-        return (
-            state
-            if stop is None
-            else _begin(problem, state._replace(w=run.w), _after(problem, state, run), 2.0 * run.theta)
-        )
-    if stop is None:
-        return state if run.value > state.value else state._replace(w=run.w, y=run.y, value=run.value)
-    state, brought = _certified(problem, solver, state, run, known_slopes(method, run))
+        return _begin(problem, state._replace(w=run.w), _after(problem, state, run), 2.0 * run.theta)
+    state, brought = _certified(problem, solver, state, run, known_slopes(stage.solver, run))
     if solver.reached(bounds(state), state.first):
         return state._replace(ended=ENDINGS.index(Stop.CONVERGED))
-    tries = 0 if brought else state.tries + 1
+    give_way()  # a certificate that was cut short is not one in vain
+    stop, tries = known_stop(stage.solver, run), 0 if brought else state.tries + 1
     if stop in (Stop.CONVERGED, Stop.FLAT) and tries < IN_VAIN and state.tol > LEAST_TOL:  # it was too hopeful
         run = run._replace(ended=0)
         return with_running(stage.solver, state, run)._replace(tol=0.2 * state.tol, tries=tries)
@@ -302,20 +345,33 @@ def _asked(stage: Stage, state: AutoState) -> float:
     return state.tol if stage.last else max(SAMPLE_TOL, state.tol)
 
 
+def sample_task(problem: Problem, share: float) -> SmoothedProblem:
+    """The problem on a sample of its rows, prepared."""
+    g = sampled(as_linear_groups(problem.inner), share, np.random.default_rng(0))
+    return smoothed_problem(problem._replace(inner=g))
+
+
 def _begin(problem: Staged, state: AutoState, stage: int, smoothing: float) -> AutoState:
     """The state at the beginning of a stage, at the parameters found so far."""
     there = problem.stages[stage]
+    known = _run(problem, state).w.size and there.task is problem.stages[state.stage].task
+    task = there.task()
+    made = task.passes.copy()
     method = there.solver._replace(smoothing=min(smoothing, START))
-    run = method.init(there.task, state.w, np.random.default_rng(0))
-    blank = state._replace(newton=NO_NEWTON, lbfgs=NO_LBFGS, stage=stage)
-    return with_running(there.solver, blank, run)._replace(value=run.value if there.last else np.nan)
+    run = method.init(task, state.w, np.random.default_rng(0))
+    state = with_running(there.solver, state._replace(newton=NO_NEWTON, lbfgs=NO_LBFGS, stage=stage), run)
+    state = state._replace(value=run.value if there.last else np.nan, on_sample=np.inf if there.last else run.value)
+    passes = task.passes - made if known else task.passes - made + PREPARING
+    return _counted(state, passes, inner_samples(task.inner) / problem.samples)
 
 
 def _certified(problem: Staged, solver: Auto, state: AutoState, run: Any, slopes: Any) -> tuple[AutoState, bool]:
     """The state with the better of either bound and the point it is of, and whether the bounds have changed much."""
-    new, old = certify_measured(problem.measured, Known(run.w, run.y, slopes), solver.tol), bounds(state)
+    known = problem.measured()
+    made, old = known.passes.copy(), bounds(state)
+    new = certify_measured(known, Known(run.w, run.y, slopes), solver.tol)
     better = between(min(old.primal, new.primal), max(old.dual, new.dual))
-    state = state._replace(primal=better.primal, dual=better.dual)
+    state = _counted(state._replace(primal=better.primal, dual=better.dual), known.passes - made)
     if new.primal <= old.primal:
         state = state._replace(w=run.w, y=run.y, value=run.value)
     return state, not better.relative > 0.9 * old.relative
@@ -343,6 +399,8 @@ def _(solver, state):
 
 @known_slopes.of(Auto)
 def _(solver, state):
+    if np.isnan(state.value):  # of a sample
+        return None
     if np.array_equal(state.newton.w, state.w):  # not where an earlier point was better
         return state.newton.slopes
     return known_slopes(SmoothedLBFGS(), state.lbfgs) if np.array_equal(state.lbfgs.w, state.w) else None
@@ -367,5 +425,10 @@ def _(solver, state, asked):
 
 @passes_made.of(Auto)
 def _(solver, problem, state, t):
-    samples = inner_samples(problem.stages[-1].task.inner)
-    return Oracles(int(state.values * samples), int(state.gradients * samples))
+    return Oracles(round(state.values * problem.samples), round(state.gradients * problem.samples))
+
+
+@calls_ahead.of(Auto)
+def _(solver, problem, state, t, steps):
+    stage = problem.stages[state.stage]
+    return stage.solver.oracles(stage.task(), steps) if _run(problem, state).w.size else Oracles(0, 0)

@@ -7,6 +7,7 @@ import hashlib
 import numbers
 import os
 import pickle
+import time
 import types as python_types
 import typing
 import uuid
@@ -20,7 +21,7 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
-from numba.core import cgutils, serialize
+from numba.core import cgutils, event, serialize
 from numba.core.caching import FunctionCache
 from numba.core.registry import CPUDispatcher
 from numba.extending import intrinsic, overload
@@ -68,6 +69,30 @@ def _prefetch_line(typing_context, X, k, j):
         return context.get_dummy_value()
 
     return types.void(X, types.intp, types.intp), generate
+
+
+class Compiling(event.Listener):
+    """How long this process has been compiling kernels."""
+
+    def __init__(self) -> None:
+        self._known = (0, 0.0, 0.0)  # depth, since when, seconds before: one tuple, for other threads read it
+
+    def on_start(self, event: Any) -> None:
+        depth, since, before = self._known
+        self._known = (depth + 1, since if depth else time.perf_counter(), before)
+
+    def on_end(self, event: Any) -> None:
+        depth, since, before = self._known
+        self._known = (depth - 1, since, before) if depth > 1 else (0, 0.0, self.seconds())
+
+    def seconds(self) -> float:
+        """So far; what is being compiled now is included."""
+        depth, since, before = self._known
+        return before + (time.perf_counter() - since if depth else 0.0)
+
+
+compiling = Compiling()
+event.register("numba:compile", compiling)  # Numba compiles one kernel at a time
 
 
 def kernel(function: Callable) -> Any:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 
 import numba
 import numpy as np
@@ -14,7 +15,7 @@ import xrisk
 from xrisk.data import threads
 from xrisk.data.products import Centred, row_adjoint, row_gram, row_scores, scaled_norms
 from xrisk.data.rows import WithIntercept, as_rows
-from xrisk.data.threads import Interrupted, borders, in_parts, interruptible
+from xrisk.data.threads import Interrupted, borders, give_way, in_parts, interruptible, uninterrupted
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40_000, 12))
@@ -94,6 +95,47 @@ def test_a_pass_that_is_asked_to_stop_raises_before_its_next_part(workers):
     with interruptible(lambda: len(done) > 2), pytest.raises(Interrupted):
         in_parts(lambda low, high: done.append(low), np.arange(0, 1000))
     assert len(done) < 1000
+
+
+def test_a_part_gives_way_in_its_thread(workers):
+    reached, at = [], np.array([0, 1, 2])
+
+    def part(low, high):
+        reached.append(low)
+        give_way()
+        reached.append("end")
+
+    with interruptible(lambda: bool(reached)), pytest.raises(Interrupted):
+        in_parts(part, at)
+    assert "end" not in reached
+
+
+def test_passes_of_other_threads_do_not_stop(workers):
+    done = []
+    other = threading.Thread(target=lambda: done.extend(in_parts(lambda low, high: low, np.arange(4))))
+    with interruptible(lambda: True):
+        other.start()
+        other.join()
+    assert done == [0, 1, 2]
+
+
+def test_a_pass_in_a_thread_can_be_stopped(workers):
+    stopped = []
+
+    def run():
+        with interruptible(lambda: True), pytest.raises(Interrupted):
+            in_parts(lambda low, high: low, np.arange(4))
+        stopped.append(True)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert stopped
+
+
+def test_what_must_be_known_is_not_interrupted(workers):
+    with interruptible(lambda: True), uninterrupted():
+        assert in_parts(lambda low, high: low, np.arange(4)) == [0, 1, 2]
 
 
 FORKED = """

@@ -3,6 +3,7 @@
 A newcomer adds a case, and is tested.
 """
 
+import itertools
 import pickle
 import signal
 import threading
@@ -32,8 +33,10 @@ from xrisk import (
     Stop,
     TopPushClassifier,
 )
+from xrisk.auto import Auto
+from xrisk.certificate import NOTHING_PROVED, certify_measured
 from xrisk.functions import CVaRRisk
-from xrisk.solvers import ALEXR
+from xrisk.solvers import ALEXR, Newton
 
 X, Y, cells = table()
 TARGET = X @ np.array([1.0, -2.0, 0.5, 0.0]) + np.where(cells < 2, 2.0, 0.0) * X[:, 0] + np.sin(np.arange(len(X)))
@@ -328,6 +331,57 @@ def test_ctrl_c_keeps_the_best_model(case, monkeypatch):
         model = case.fit(tol=1e-12)
     assert model.stop_ is Stop.INTERRUPTED
     assert model.objective_ < model.trace_[0].value + 1e-12
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.fixture
+def late(monkeypatch):
+    """A clock on which an hour passes whenever a run looks."""
+    clock = itertools.count(0.0, 3600.0)
+    monkeypatch.setattr("xrisk.run.driver.now", lambda: next(clock))
+
+
+@every_case
+@pytest.mark.parametrize("solver", ["auto", Newton(), ALEXR()], ids=["auto", "newton", "alexr"])
+def test_a_fit_without_time_is_a_model_where_it_started(case, solver, late):
+    with pytest.warns(
+        ConvergenceWarning, match="seconds is used up; the certified .* the model is where the fit start"
+    ):
+        model = case.fit(solver=solver, max_seconds=1.0)
+    assert model.stop_ is Stop.SECONDS
+    assert model.objective_ == model.trace_[0].value
+    assert not np.any(model.coef_)
+    assert model.predict(X).shape == (len(X),)
+
+
+@every_case
+def test_a_certificate_that_costs_too_much_is_not_tried_after_the_limit(case, late, monkeypatch):
+    monkeypatch.setattr(Auto, "pass_seconds", lambda solver, problem: 10.0)
+    with pytest.warns(
+        ConvergenceWarning, match="the budget of seconds is used up; no gap is certified, tol is 0.001; "
+    ):
+        model = case.fit(max_seconds=1.0)
+    assert model.certificate_ == NOTHING_PROVED
+
+
+@every_case
+def test_a_certificate_has_what_is_left_of_the_time(case, monkeypatch):
+    clock = itertools.count(0.0, 3600.0)
+    monkeypatch.setattr("xrisk.estimators.base.now", lambda: next(clock))
+    with pytest.warns(ConvergenceWarning, match="the budget of iterations is used up; no gap is certified"):
+        case.fit(solver=ALEXR(), max_iter=5, max_seconds=1000.0)
+
+
+@every_case
+def test_ctrl_c_during_the_certificate_keeps_the_model(case, monkeypatch):
+    def pressed(*args):
+        signal.raise_signal(signal.SIGINT)
+        return certify_measured(*args)
+
+    monkeypatch.setattr("xrisk.estimators.base.certify_measured", pressed)
+    with pytest.warns(ConvergenceWarning, match="the budget of iterations is used up; no gap is certified"):
+        model = case.fit(solver=ALEXR(), max_iter=5)
+    assert model.stop_ is Stop.ITERATIONS
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 

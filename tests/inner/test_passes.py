@@ -9,6 +9,7 @@ import xrisk.functions as fn
 from tests.conftest import table
 from xrisk.compile import uncompiled
 from xrisk.data.rows import frozen
+from xrisk.data.threads import interruptible
 from xrisk.functions.smoothing import smoothable_loss
 from xrisk.inner import (
     Equal,
@@ -204,6 +205,14 @@ def test_the_jacobian_is_made_of_the_gradients(make, w, plain):
     expected = [gradient(g, w, one) for one in np.eye(inner_count(g))]
     found = jacobian(g, SmoothedTerms(0.0), at_rest(g, w))
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-13)
+
+
+def test_tiles_of_pairs_ask_whether_to_stop(plain, monkeypatch):
+    monkeypatch.setattr(pair_passes, "TILE", 100)
+    g, asked = pairs(fn.Logistic()), []
+    with interruptible(lambda: bool(asked.append(True))):
+        jacobian(g, SmoothedTerms(0.0), at_rest(g, W))
+    assert len(asked) > g.outer.size * g.inner.size // 100
 
 
 @every_geometry

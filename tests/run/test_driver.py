@@ -1,5 +1,6 @@
 """Budgets, the clock, traces, interruption, divergence, checkpoints."""
 
+import itertools
 import logging
 import os
 import signal
@@ -8,16 +9,44 @@ import sys
 import threading
 import time
 
+import numba
 import numpy as np
 import pytest
 
 import xrisk
 from tests.conftest import table
-from xrisk import Budget, Checkpoint, Stop, Trace, minimize, resume
+from xrisk import Budget, Checkpoint, Problem, Stop, Trace, minimize, resume
+from xrisk.auto import Auto
+from xrisk.inner.passes import column_sizes
 from xrisk.run import LogProgress, ProgressBar
-from xrisk.solvers import ALEXR
+from xrisk.run.checkpoint import fingerprint
+from xrisk.run.clock import now
+from xrisk.solvers import ALEXR, Newton, SmoothedLBFGS
 
 SOLVER = ALEXR(blocks=2, batch=4)
+FULL_BATCH = pytest.mark.parametrize("solver", [Newton(), SmoothedLBFGS(), Auto(1e-9)], ids=lambda s: type(s).__name__)
+PREPARED = pytest.mark.parametrize("solver", [Newton(), SmoothedLBFGS()], ids=lambda s: type(s).__name__)
+
+
+@pytest.fixture
+def ticking(monkeypatch):
+    """A clock on which a second passes whenever somebody looks."""
+    clock = itertools.count()
+    monkeypatch.setattr("xrisk.run.driver.now", lambda: float(next(clock)))
+
+
+@pytest.fixture
+def pressed_while_preparing(monkeypatch):
+    """Ctrl-C while a full-batch method measures columns, as often as there are entries in the list."""
+    times = [1]
+
+    def measured(g):
+        for _ in times:
+            signal.raise_signal(signal.SIGINT)
+        return column_sizes(g)
+
+    monkeypatch.setattr("xrisk.solvers.newton.smoothed.column_sizes", measured)
+    return times
 
 
 def test_iterations_end_a_run(cvar_problem):
@@ -44,6 +73,114 @@ def test_the_clock_runs_only_around_the_solver(cvar_problem):
 
     result = minimize(cvar_problem, SOLVER, budget=Budget(iterations=20), rng=0, observers=[sleepy])
     assert result.progress.seconds < 0.05
+
+
+@PREPARED
+def test_time_that_is_up_while_preparing_leaves_the_start(cvar_problem, solver, ticking):
+    w0 = np.arange(4.0)
+    result = minimize(cvar_problem, solver, w0, budget=Budget(seconds=4.0), rng=0)
+    assert (result.stop, result.progress.iterations) == (Stop.SECONDS, 0)
+    assert result.value == result.trace.value[-1] == cvar_problem.value(w0)
+    np.testing.assert_array_equal(result.w, w0)
+    assert xrisk.certify(cvar_problem, result).primal >= result.value
+
+
+@FULL_BATCH
+def test_time_that_is_up_while_iterating_leaves_a_point(cvar_problem, solver, ticking):
+    result = minimize(cvar_problem, solver, budget=Budget(elapsed=60.0), rng=0)
+    assert result.stop is Stop.SECONDS
+    assert result.value == pytest.approx(cvar_problem.value(result.w))
+
+
+def test_a_run_that_did_not_begin_is_not_saved(cvar_problem, ticking, tmp_path):
+    path = tmp_path / "run"
+    minimize(cvar_problem, Newton(), budget=Budget(elapsed=4.0), rng=0, checkpoint=Checkpoint(path))
+    assert not path.exists()
+
+
+def test_preparing_is_on_the_clock(cvar_problem, ticking):
+    trace = minimize(cvar_problem, Newton(), budget=Budget(iterations=1), rng=0).trace
+    assert trace.seconds[0] > 1.0
+
+
+@pytest.fixture
+def slow_objective(monkeypatch):
+    """A clock on which evaluating the objective takes a second, and nothing else takes any time."""
+    clock, value = [0.0], Problem.value
+
+    def slow(problem, w):
+        clock[0] += 1.0
+        return value(problem, w)
+
+    monkeypatch.setattr(Problem, "value", slow)
+    monkeypatch.setattr("xrisk.run.driver.now", lambda: clock[0])
+    return clock
+
+
+def test_evaluations_are_part_of_the_time_that_elapses(cvar_problem, slow_objective):
+    result = minimize(cvar_problem, SOLVER, budget=Budget(elapsed=5.5, iterations=10**6), rng=0)
+    assert result.stop is Stop.SECONDS
+    assert (slow_objective[0], result.progress.seconds) == (6.0, 0.0)
+
+
+def test_a_point_is_evaluated_once(cvar_problem, slow_objective):
+    watch = [LogProgress(every=0.0)]
+    until = {"until": lambda seen: seen.value < -np.inf}
+    result = minimize(cvar_problem, SOLVER, budget=Budget(iterations=40), rng=0, observers=watch, **until)
+    assert slow_objective[0] == len(result.trace)
+
+
+def test_compiling_is_not_on_the_clock():
+    def fresh(x):
+        return x + 1.0
+
+    started, clock = time.perf_counter(), now()
+    numba.njit(fresh)(1.0)
+    assert now() - clock < 0.5 * (time.perf_counter() - started)
+
+
+@PREPARED
+def test_ctrl_c_while_preparing_leaves_the_start(cvar_problem, solver, pressed_while_preparing):
+    before = signal.getsignal(signal.SIGINT)
+    result = minimize(cvar_problem, solver, budget=Budget(iterations=100), rng=0)
+    assert (result.stop, result.value) == (Stop.INTERRUPTED, cvar_problem.value(np.zeros(4)))
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_ctrl_c_before_the_first_iteration_of_auto_leaves_the_start(cvar_problem, pressed_while_preparing):
+    result = minimize(cvar_problem, Auto(), budget=Budget(iterations=100), rng=0)
+    assert (result.stop, result.value) == (Stop.INTERRUPTED, cvar_problem.value(np.zeros(4)))
+
+
+@FULL_BATCH
+def test_the_second_ctrl_c_raises(cvar_problem, solver, pressed_while_preparing):
+    pressed_while_preparing.append(2)
+    with pytest.raises(KeyboardInterrupt):
+        minimize(cvar_problem, solver, budget=Budget(iterations=100), rng=0)
+
+
+def test_ctrl_c_while_a_run_is_resumed_raises(cvar_problem, tmp_path, request):
+    path = tmp_path / "run"
+    minimize(cvar_problem, Newton(), budget=Budget(iterations=2), rng=0, checkpoint=Checkpoint(path))
+    request.getfixturevalue("pressed_while_preparing")
+    with pytest.raises(KeyboardInterrupt):
+        resume(cvar_problem, Newton(), path, budget=Budget(iterations=9))
+
+
+@FULL_BATCH
+def test_a_full_batch_stops_before_an_iteration_that_costs_too_much(cvar_problem, solver):
+    whole = minimize(cvar_problem, solver, budget=Budget(iterations=6), rng=0).trace.points[3]
+    result = minimize(cvar_problem, solver, budget=Budget(oracle_calls=whole.oracle_calls), rng=0)
+    assert result.stop is Stop.ORACLE_CALLS
+    assert (result.progress.iterations, result.progress.oracle_calls) == (whole.iterations, whole.oracle_calls)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(Auto(shares=(0.1,)), Auto(shares=(0.2,))), (Auto(shares=(0.1, 0.2)), Auto(shares=(0.1,))), (((1,), 2), (1, 2))],
+)
+def test_tuples_are_part_of_a_fingerprint(one, other):
+    assert fingerprint(one) != fingerprint(other)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Certificates: a proof, by weak duality, of how far a point can be from the optimum."""
 
-from xrisk.certificate.bounds import Certificate, between, certifiable, certify, certify_measured
+from xrisk.certificate.bounds import NOTHING_PROVED, Certificate, between, certifiable, certify, certify_measured
 from xrisk.certificate.passes import Bounded, measured, refuse_unknown
 from xrisk.certificate.rounding import (
     conjugate_above,
@@ -14,6 +14,7 @@ from xrisk.certificate.rounding import (
 )
 
 __all__ = [
+    "NOTHING_PROVED",
     "Bounded",
     "Certificate",
     "between",

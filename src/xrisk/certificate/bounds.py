@@ -1,5 +1,7 @@
 """Both sides of a certificate: the objective from above, the dual function from below."""
 
+import contextlib
+import itertools
 import math
 from typing import Any, NamedTuple
 
@@ -20,6 +22,7 @@ from xrisk.certificate.passes import (
 )
 from xrisk.certificate.rounding import EPS, TINY, Weights, block_sizes, bound_conjugate, project_blocks, risk_terms
 from xrisk.compile import worthwhile
+from xrisk.data.threads import Interrupted
 from xrisk.functions import (
     block_is_monotone,
     block_start,
@@ -95,7 +98,8 @@ def certify(problem: Problem, result: Any) -> Certificate:
 def certify_measured(known: "Measured", result: Any, enough: float = 0.0) -> Certificate:
     """The certificate of a problem whose rows have been measured, as `certify`: in two full passes if all goes well.
 
-    The solver's own weights and slopes are tried first, others only while the relative gap is above ``enough``.
+    The solver's own weights and slopes are tried first, others only while the relative gap is above ``enough``, and
+    until passes are asked to stop: a bound that is found is proved.
     """
     problem = known.problem
     w = _point(problem, result)
@@ -106,12 +110,15 @@ def certify_measured(known: "Measured", result: Any, enough: float = 0.0) -> Cer
         weights = _weights(problem, u.value, getattr(result, "dual", None))
         candidates = slope_candidates(known, z, getattr(result, "slopes", None))
         found = between(primal, -np.inf)
-        for v in candidates:
-            for q in weights:
+        with contextlib.suppress(Interrupted):
+            for v, q in itertools.product(candidates, weights):
                 found = between(primal, max(found.dual, _dual(known, q, v)))
                 if found.relative <= enough:
                     return found
     return found
+
+
+NOTHING_PROVED = Certificate(np.inf, -np.inf, np.inf, np.inf)
 
 
 def certifiable(problem: Problem) -> bool:

@@ -58,6 +58,7 @@ class Measured(NamedTuple):
     lean: np.ndarray  # (rows,) entries in the free coordinate
     centre: np.ndarray  # (d,) what a free intercept absorbs
     rounding: float  # relative error of sums over the samples
+    passes: np.ndarray  # (2,) full passes made so far, for values and for gradients
 
 
 class Bounded(NamedTuple):
@@ -106,7 +107,8 @@ def measured(problem: Problem, columns: np.ndarray | None = None) -> Measured:
         last[0, -1] = 1.0
         lean = row_scores(rows, last)[:, 0]
     rounding = adjoint_rounding(rows) + walk_rounding(g) + EPS * (inner_count(g) + 512)
-    return Measured(problem, with_loss(g, smoothable_loss(pass_loss(g))), r, free, scale, sizes, lean, centre, rounding)
+    inner, passes = with_loss(g, smoothable_loss(pass_loss(g))), np.zeros(2, dtype=np.int64)
+    return Measured(problem, inner, r, free, scale, sizes, lean, centre, rounding, passes)
 
 
 def refuse_unknown(problem: Problem) -> None:
@@ -161,6 +163,7 @@ def bounded_values(known: Measured, w: np.ndarray, z: np.ndarray) -> Bounded:
     # a dot product errs by d roundings; a projection leaves w outside by about as many
     reach = EPS * (2 * columns + 16) * (length + float(np.abs(known.centre) @ np.abs(w)))
     sums = walk(g, LossBounds(reach), _scores(known, at_scores(known, z)), NO_SHARE).sums
+    known.passes[0] += 1
     shape = (inner_count(g), inner_dim(g))
     each = walk_rounding(g) + EPS * loss_rounding(pass_loss(g))
     return Bounded(sums[:, 0].reshape(shape), (sums[:, 1] * (1.0 + each) + each * sums[:, 2]).reshape(shape))
@@ -195,6 +198,7 @@ def dual_sums(known: Measured, weights: Weights, candidate: Candidate) -> Sums:
     done = walk(g, visitor, _scores(known, slopes), np.ascontiguousarray(q).reshape(-1))
     mean, size, spread = (done.sums[:, k].reshape(q.shape) for k in range(3))
     pull = adjoint(g, done.coefs)
+    known.passes[1] += 1
     off = (known.rounding + weights.loose) * float((np.abs(q) * spread).sum())
     off += weights.defect * float(spread.max())
     scale = np.tile(known.scale, score_count(g)) if off > 0.0 else np.zeros(pull.size)
@@ -228,4 +232,6 @@ def shares_of_weights(known: Measured, q: np.ndarray, candidate: Candidate) -> t
 
 def _free_pull(known: Measured, candidate: Candidate) -> np.ndarray:
     slopes = candidate.slopes
-    return walk(known.inner, FreePull(float(slopes.mu)), _scores(known, slopes), NO_SHARE).sums
+    sums = walk(known.inner, FreePull(float(slopes.mu)), _scores(known, slopes), NO_SHARE).sums
+    known.passes[0] += 1
+    return sums

@@ -123,7 +123,7 @@ def compare_methods(problem: str, names: tuple[str, ...], as_json: bool, **optio
     for path in (options["out"], options["picture"]):
         refuse_unwritable(path)
     solvers = _chosen(names)
-    budget = Budget(*(options[name] for name in Budget._fields))
+    budget = Budget(*(options[name] for name in ("iterations", "oracle_calls", "seconds")))
     budget = budget if any(limit is not None for limit in budget) else Budget(oracle_calls=1e6)
     stated, title = _stated(problem, options)
     err = Console(stderr=True)

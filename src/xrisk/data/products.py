@@ -7,7 +7,7 @@ from scipy.sparse import csr_array
 
 from xrisk.compile import dot_loop, kernel
 from xrisk.data.rows import CSR, Dense, WithIntercept, add_row, row_count, row_dot, row_norm, row_size
-from xrisk.data.threads import borders, in_parts, one_thread_each
+from xrisk.data.threads import borders, give_way, in_parts, one_thread_each
 from xrisk.generic import generic
 
 TILE = 2**19  # entries of X that are converted or scaled at a time: 4 MB
@@ -249,6 +249,7 @@ def _gram(rows: Any, h: np.ndarray, block: Any) -> np.ndarray:
     def part(low: int, high: int) -> np.ndarray:
         total = np.zeros((d, d))
         for tile in _tiles(low, high, d):
+            give_way()
             pick = tile if everywhere else live[tile]
             rows_there, weight = block(pick), h[pick]
             if weight.min() >= 0.0:

@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar, copy_context
 from typing import Any
 
 import numba
@@ -21,17 +22,20 @@ class Interrupted(Exception):  # noqa: N818  (not an error: somebody asked for i
     """A pass was asked to stop; what it was computing is incomplete."""
 
 
-_asked: list[Callable[[], bool]] = []  # who may ask passes to stop, the innermost last
+_asked: ContextVar[Callable[[], bool]] = ContextVar("asked", default=lambda: False)  # whether passes are to stop
 
 
 @contextlib.contextmanager
 def interruptible(asked: Callable[[], bool]) -> Iterator[None]:
-    """Within, a pass raises `Interrupted` before its next part as soon as ``asked()`` is true."""
-    _asked.append(asked)
+    """Within, a pass raises `Interrupted` before its next part as soon as ``asked()`` is true.
+
+    ``asked`` is called by the threads that run the parts; passes of other threads do not know of it.
+    """
+    before = _asked.set(asked)
     try:
         yield
     finally:
-        _asked.pop()
+        _asked.reset(before)
 
 
 @contextlib.contextmanager
@@ -43,7 +47,7 @@ def uninterrupted() -> Iterator[None]:
 
 def give_way() -> None:
     """Raise `Interrupted` if passes are asked to stop."""
-    if _asked and threading.current_thread() is threading.main_thread() and _asked[-1]():
+    if _asked.get()():
         raise Interrupted
 
 
@@ -63,15 +67,14 @@ def borders(count: int, width: float = 1.0, most: int = PARTS) -> np.ndarray:
 def in_parts(function: Callable[[int, int], Any], at: np.ndarray) -> list[Any]:
     """``function(low, high)`` for every part between two borders, in the order of the parts."""
     if at.size == 2:
-        give_way()
-        return [function(int(at[0]), int(at[1]))]
+        return [_patiently(function, int(at[0]), int(at[1]))]
     workers = min(threads(), at.size - 1)
     pairs = list(zip(at[:-1].tolist(), at[1:].tolist(), strict=True))
     if workers == 1:
         return [_patiently(function, low, high) for low, high in pairs]
-    jobs = [_pool(workers).submit(function, low, high) for low, high in pairs]
+    jobs = [_pool(workers).submit(copy_context().run, _patiently, function, low, high) for low, high in pairs]
     try:
-        return [_result(job) for job in jobs]
+        return [job.result() for job in jobs]
     except BaseException:
         for job in jobs:
             job.cancel()
@@ -84,11 +87,6 @@ def in_parts(function: Callable[[int, int], Any], at: np.ndarray) -> list[Any]:
 def _patiently(function: Callable[[int, int], Any], low: int, high: int) -> Any:
     give_way()
     return function(low, high)
-
-
-def _result(job: Any) -> Any:
-    give_way()
-    return job.result()
 
 
 def threads() -> int:

@@ -15,16 +15,19 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from xrisk.applications import LOSSES
 from xrisk.auto import Auto
-from xrisk.certificate import Certificate, certify, certify_measured, measured
+from xrisk.certificate import NOTHING_PROVED, Certificate, certify_measured, measured
+from xrisk.data.threads import Interrupted, interruptible
 from xrisk.estimators.watching import Callbacks, CallbackSupport, GapBar, with_callbacks
 from xrisk.functions import Logistic, Multinomial, loss_is_classification
 from xrisk.inner.oracle import inner_size
 from xrisk.problem import Problem
 from xrisk.run import Budget, Result, Stop, Trace, minimize
+from xrisk.run.clock import ctrl_c, now
 from xrisk.run.observers import ProgressBar, Snapshot
 from xrisk.solvers.base import check_positive, whole
 
 USER = 4  # frames up from where a fit warns to where it is called
+GRACE = 0.5  # seconds that a certificate may take after the time of a fit is up
 
 # what stands in the docstrings of all of them
 SOLVING = """    solver : "auto" or solver spec
@@ -34,7 +37,8 @@ SOLVING = """    solver : "auto" or solver spec
     max_iter : int
         Limit on iterations.
     max_seconds : float, optional
-        Limit on the time of the fit.
+        Limit on the time of the fit, from when the problem is stated; passes over the data are cut short. Compiling,
+        the first time that a machine sees a kind of problem, does not count.
     warm_start : bool
         Whether to start from the last fit.
     random_state : int, RandomState or None
@@ -145,7 +149,7 @@ class LinearRobust(CallbackSupport, BaseEstimator):
         self._check_limits()
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         w0, weights = self._warm(problem) if self.warm_start else (None, None)
-        budget = Budget(iterations=self.max_iter, seconds=self.max_seconds)
+        budget = Budget(iterations=self.max_iter, elapsed=self.max_seconds)
         trace = Trace()
         bars = [ProgressBar(budget)] if self.verbose and not isinstance(self.solver, str) else []
         result = minimize(
@@ -178,20 +182,30 @@ class LinearRobust(CallbackSupport, BaseEstimator):
         return replace(result, certificate=known, stop=stop)
 
     def _certified(self, problem: Problem, result: Result) -> Certificate:
-        """The certificate of a result that has none; after its time is up, the first bound found is enough."""
-        if result.stop in (Stop.SECONDS, Stop.INTERRUPTED):
-            return certify_measured(measured(problem), result, np.inf)
-        return certify(problem, result)
+        """The certificate of a result that has none, in the time left; if none is, the first bound, if it is cheap."""
+        hurried = result.stop in (Stop.SECONDS, Stop.INTERRUPTED)
+        if hurried and 2.0 * Auto().pass_seconds(problem) > GRACE:
+            return NOTHING_PROVED
+        left = 0.0 if hurried else np.inf if self.max_seconds is None else self.max_seconds - result.progress.elapsed
+        end = now() + max(left, GRACE)
+        with ctrl_c() as pressed, interruptible(lambda: bool(pressed) or now() > end):
+            try:
+                return certify_measured(measured(problem), result, np.inf if hurried else 0.0)
+            except Interrupted:
+                return NOTHING_PROVED
 
     def _shortfall(self, result: Result) -> str:
-        gap = f"{result.stop}; the certified relative gap is {result.certificate.relative:.2g}, tol is {self.tol:.2g}"
-        return f"{gap}; {self._advice(result)}"
+        relative = result.certificate.relative
+        gap = f"the certified relative gap is {relative:.2g}" if relative < np.inf else "no gap is certified"
+        return f"{result.stop}; {gap}, tol is {self.tol:.2g}; {self._advice(result)}"
 
     def _advice(self, result: Result) -> str:
         """What would help."""
         if not (getattr(self, "l1", 1.0) or getattr(self, "l2", 1.0)):
             return "without a penalty there is no tight bound, l2 > 0 gives one"
         limits = {Stop.ITERATIONS: "max_iter", Stop.SECONDS: "max_seconds"}
+        if result.stop is Stop.SECONDS and not result.progress.iterations:
+            return "the model is where the fit started: give it a larger max_seconds or fewer rows"
         if result.stop in limits:
             return f"a larger {limits[result.stop]} or tol would end certified"
         if result.stop is Stop.INTERRUPTED:

@@ -17,7 +17,7 @@ from numba.extending import register_jitable
 from xrisk.compile import dot_loop, kernel, specialise
 from xrisk.data.products import row_adjoint, row_block, row_tiles, sampled_rows
 from xrisk.data.rows import frozen, row_count
-from xrisk.data.threads import borders, in_parts, one_thread_each
+from xrisk.data.threads import borders, give_way, in_parts, one_thread_each
 from xrisk.functions.loss import ExponentialLoss, HingeLoss, SquaredHinge
 from xrisk.functions.smoothing import smooth_loss
 from xrisk.generic import generic
@@ -296,6 +296,7 @@ def _weighted(
     X = row_block(g.rows, g.outer[part]) - centre
     Y, up = np.zeros(X.shape), np.zeros(X.shape[0])
     for columns in row_tiles(g.inner.size, centre.size, TILE // X.shape[0]):
+        give_way()
         weights = np.empty((X.shape[0], columns.stop - columns.start))
         weighing.fill(g.loss, at.ahead[part], at.behind[columns], visitor.mu, weights)
         Y += weights @ (row_block(g.rows, g.inner[columns]) - centre)

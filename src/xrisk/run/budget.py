@@ -10,12 +10,17 @@ from xrisk.solvers.base import Stop
 
 @dataclass
 class Progress:
-    """What a run has used so far; seconds are those inside the solver alone."""
+    """What a run has used so far.
+
+    ``seconds`` are those inside the solver: preparing, starting, iterating. ``elapsed`` are all since the run was asked
+    for, evaluations for the trace and observers included. Neither clock runs while kernels are compiled.
+    """
 
     iterations: int = 0
     values: int = 0
     gradients: int = 0
     seconds: float = 0.0
+    elapsed: float = 0.0
 
     @property
     def oracle_calls(self) -> int:
@@ -26,22 +31,38 @@ class Progress:
 class Budget(NamedTuple):
     """What a run may use; the first limit reached ends it.
 
+    Parameters
+    ----------
+    iterations : float, optional
+        Never exceeded.
+    oracle_calls : float, optional
+        Sampled values and gradients together. Sampled methods never exceed it. A full-batch method begins no iteration
+        of which the least cost would exceed it; what it takes beyond that is made all the same: preparing, longer line
+        searches and, of `xrisk.solvers.Auto`, the start of a stage and certificates.
+    seconds : float, optional
+        Inside the solver, to compare methods by: evaluations for the trace and observers do not count.
+    elapsed : float, optional
+        Since `xrisk.minimize` was called, whatever they were spent on; ``max_seconds`` of an estimator. Either limit
+        of time ends a full pass in the middle. After it the objective is evaluated once if it is not known. Compiling,
+        the first time that a machine sees a kind of problem, does not count.
+
     Examples
     --------
     >>> from xrisk import Budget
     >>> Budget(oracle_calls=1e6)
-    Budget(iterations=None, oracle_calls=1000000.0, seconds=None)
+    Budget(iterations=None, oracle_calls=1000000.0, seconds=None, elapsed=None)
     """
 
     iterations: float | None = None
     oracle_calls: float | None = None
     seconds: float | None = None
+    elapsed: float | None = None
 
     def check(self) -> None:
         """Refuse a budget without a limit, and limits that are not positive."""
         limits = {name: limit for name, limit in zip(self._fields, self, strict=True) if limit is not None}
         if not limits:
-            raise ValueError("budget must limit iterations, oracle_calls or seconds, got none of them")
+            raise ValueError("budget must limit iterations, oracle_calls, seconds or elapsed, got none of them")
         for name, limit in limits.items():
             if not limit >= 0:
                 raise ValueError(f"{name} must not be negative, got {limit}")
@@ -61,9 +82,12 @@ class Budget(NamedTuple):
             return Stop.ITERATIONS
         if self.oracle_calls is not None and cost.values + cost.gradients > self.oracle_calls:
             return Stop.ORACLE_CALLS
-        if self.seconds is not None and progress.seconds >= self.seconds:
-            return Stop.SECONDS
-        return None
+        return Stop.SECONDS if self.seconds_left(progress) <= 0.0 else None
+
+    def seconds_left(self, progress: Progress) -> float:
+        """Until the first limit of time."""
+        limits = ((self.seconds, progress.seconds), (self.elapsed, progress.elapsed))
+        return min((limit - done for limit, done in limits if limit is not None), default=math.inf)
 
     def used(self, progress: Progress) -> float:
         """Fraction used, between 0 and 1."""
@@ -71,5 +95,6 @@ class Budget(NamedTuple):
             (progress.iterations, self.iterations),
             (progress.oracle_calls, self.oracle_calls),
             (progress.seconds, self.seconds),
+            (progress.elapsed, self.elapsed),
         )
         return min(1.0, max((done / limit for done, limit in parts if limit), default=1.0))

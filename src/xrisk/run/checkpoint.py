@@ -4,12 +4,12 @@ import hashlib
 import json
 import time
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import walk
 from xrisk.files import written_whole
 from xrisk.run.budget import Progress
 from xrisk.run.observers import TracePoint
@@ -111,18 +111,25 @@ def with_leaves(blank: Any, found: dict[str, np.ndarray], prefix: str = "") -> A
 def fingerprint(*specs: Any) -> str:
     """Digest of specs: their types and numbers, and of long arrays the shape and an even sample."""
     digest = hashlib.sha256()
-    for spec in walk(*specs):
-        digest.update(type(spec).__name__.encode())
-        for field in spec:
-            if isinstance(field, np.ndarray):
-                flat = field.reshape(-1)
-                digest.update(f"{field.dtype}{field.shape}".encode())
-                digest.update(np.ascontiguousarray(flat[:: max(1, flat.size // 65536)]).tobytes())
-            elif callable(field):
-                digest.update(getattr(field, "__qualname__", type(field).__name__).encode())
-            elif not isinstance(field, tuple):
-                digest.update(repr(field).encode())
+    for mark in _marks(specs):
+        digest.update(mark)
     return digest.hexdigest()
+
+
+def _marks(value: Any) -> Iterator[bytes]:
+    """What tells a value from others, tuples entry by entry."""
+    if isinstance(value, tuple):
+        yield f"{type(value).__name__}{len(value)}".encode()
+        for entry in value:
+            yield from _marks(entry)
+    elif isinstance(value, np.ndarray):
+        flat = value.reshape(-1)
+        yield f"{value.dtype}{value.shape}".encode()
+        yield np.ascontiguousarray(flat[:: max(1, flat.size // 65536)]).tobytes()
+    elif callable(value):
+        yield getattr(value, "__qualname__", type(value).__name__).encode()
+    else:
+        yield repr(value).encode()
 
 
 def _plain(value: Any) -> Any:

@@ -1,26 +1,24 @@
 """The one loop: it owns the clock, the budget, the trace and the checkpoints, and knows no solver."""
 
 import contextlib
-import signal
-import threading
-import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from xrisk.compile import canonical
 from xrisk.data.threads import Interrupted, interruptible
-from xrisk.inner.oracle import Oracles, inner_size
-from xrisk.inner.passes import Slopes
+from xrisk.inner.oracle import Oracles, inner_count, inner_dim, inner_size
 from xrisk.problem import Problem, apply_prox
 from xrisk.run.budget import Budget, Progress, Stop
 from xrisk.run.checkpoint import Checkpoint, Saved, fingerprint, leaves, load_run, with_leaves
+from xrisk.run.clock import ctrl_c, now
 from xrisk.run.observers import Snapshot, Trace
+from xrisk.run.result import Result
 from xrisk.solvers.base import (
+    calls_ahead,
     iterations_made,
     known_certificate,
     known_gap,
@@ -35,46 +33,6 @@ from xrisk.solvers.base import (
 CHUNK_SECONDS = 0.1  # between two looks at the clock, the observers and Ctrl-C
 
 Observer = Callable[[Snapshot], None]
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a run found.
-
-    Attributes
-    ----------
-    w : ndarray (d,)
-        The parameters.
-    value : float
-        The exact objective there.
-    dual : ndarray (n, m)
-        The solver's dual weights, for `xrisk.certify`.
-    stop : Stop
-        Why the run ended; ``str(stop)`` is a sentence.
-    trace : Trace
-        Iterations, oracle calls, seconds and objective along the run.
-    progress : Progress
-        Iterations, oracle calls and seconds used.
-    x : ndarray
-        The solver's variable, of which ``w`` is the head.
-    slopes : Slopes, optional
-        Slopes of the losses that belong to ``dual``, of a solver that keeps them; for `xrisk.certify`.
-    certificate : Certificate, optional
-        What the solver has proved of ``w``; `xrisk.certify` proves it of any result.
-    gap : float
-        The solver's own estimate of how far ``value`` is above the optimum, before its last step; NaN if it has none.
-    """
-
-    w: np.ndarray
-    value: float
-    dual: np.ndarray
-    stop: Stop
-    trace: Trace
-    progress: Progress
-    x: np.ndarray
-    slopes: Slopes | None = None
-    certificate: Any = None
-    gap: float = np.nan
 
 
 def minimize(
@@ -100,11 +58,11 @@ def minimize(
     w0 : ndarray (d,), optional
         Where to start; zero, moved into the domain, by default. It is not written to.
     budget : Budget
-        Iterations, oracle calls or seconds; the first limit reached ends the run.
+        Iterations, oracle calls or time; the first limit reached ends the run.
     rng : int or Generator, optional
         The seed. The same seed gives the same run, whatever the machine is doing.
     trace : Trace, optional
-        Where the objective is recorded; evaluations stand outside the clock.
+        Where the objective is recorded; evaluations are no seconds of the solver.
     observers : functions of a Snapshot
         Called a few times a second.
     until : function of a Snapshot → bool, optional
@@ -115,7 +73,8 @@ def minimize(
     Returns
     -------
     Result
-        The solver's solution; after Ctrl-C or divergence, the best point of the trace.
+        The solver's solution; after Ctrl-C or divergence, the best point of the trace. Where time was up, or Ctrl-C
+        pressed, before the solver could start, that is ``w0``.
 
     Examples
     --------
@@ -130,9 +89,10 @@ def minimize(
     >>> result.value < problem.value(np.zeros(3))
     True
     """
-    run = _Run(problem, solver, budget, Trace() if trace is None else trace, until)
-    run.start(w0, np.random.default_rng(rng))
-    return run.loop(tuple(observers), checkpoint)
+    with ctrl_c() as pressed:
+        run = _Run(problem, budget, Trace() if trace is None else trace, until, pressed)
+        cut = run.start(solver, w0, np.random.default_rng(rng))
+        return run.loop(tuple(observers), None if cut else checkpoint, cut)
 
 
 def resume(
@@ -149,57 +109,123 @@ def resume(
     """Continue the run saved at ``path`` under a budget that counts from its very beginning.
 
     The result equals that of a run that was never stopped, bit for bit. Problem and solver must be those of the
-    saved run; give ``checkpoint`` to go on saving.
+    saved run; give ``checkpoint`` to go on saving. Preparing the solver once more is not counted; Ctrl-C during it
+    raises, the file stays as it is.
     """
-    run = _Run(problem, solver, budget, Trace() if trace is None else trace, until)
-    run.restore(path)
-    return run.loop(tuple(observers), checkpoint)
+    with ctrl_c() as pressed:
+        run = _Run(problem, budget, Trace() if trace is None else trace, until, pressed)
+        run.restore(solver, path)
+        return run.loop(tuple(observers), checkpoint)
+
+
+class Resting(NamedTuple):
+    """The start, as the state of a run whose solver could not be prepared in time."""
+
+    w: np.ndarray  # (d,) parameters
+
+
+class Rest(NamedTuple):
+    """What stands in for that solver."""
+
+    def solution(self, state: Resting) -> np.ndarray:
+        return state.w
+
+    def dual(self, problem: Problem, state: Resting) -> np.ndarray:
+        return np.ones((inner_count(problem.inner), inner_dim(problem.inner)))
+
+    def oracles(self, problem: Problem, t: int) -> Oracles:
+        return Oracles(0, 0)
 
 
 class _Run:
-    def __init__(self, problem: Problem, solver: Any, budget: Budget, trace: Trace, until: Any) -> None:
+    problem: Any
+    solver: Any
+    state: Any
+    rng: np.random.Generator
+    best: tuple[float, np.ndarray, np.ndarray]  # value, variable, duals
+
+    def __init__(self, problem: Problem, budget: Budget, trace: Trace, until: Any, pressed: list[bool]) -> None:
+        self.began, self.before = now(), 0.0  # of the clock on the wall; what a run that is resumed had used
         budget.check()
         problem.check()
         self.stated = canonical(problem)
-        self.problem, self.solver = solver.prepare(self.stated)
-        self.budget, self.trace, self.until = budget, trace, until
+        self.budget, self.trace, self.until, self.pressed = budget, trace, until, pressed
         self.progress = Progress()
+        self.seen: Snapshot | None = None  # of the present state
 
-    def start(self, w0: np.ndarray | None, rng: np.random.Generator) -> None:
-        w = first_point(self.stated, w0)
+    def start(self, solver: Any, w0: np.ndarray | None, rng: np.random.Generator) -> Stop | None:
+        """Prepare the solver and look at the first point; why the solver did not get so far."""
+        w, stop = first_point(self.stated, w0), None
         self.rng = rng
-        self.state = self.solver.init(self.problem, self.solver.start(self.stated, w), rng)
+        try:
+            with self.inside():
+                self.prepare(solver, w)
+            self.state = self.solver.advance(self.problem, self.state, 0, rng)  # kernels are loaded outside the clock
+        except Interrupted:
+            self.problem, self.solver, self.state, stop = self.stated, Rest(), Resting(w), self.cut()
+        self.count()
         seen = self.snapshot()
         if not np.isfinite(seen.value):
             raise ValueError(f"w0 must have a finite objective, got {seen.value}")
         self.best = (seen.value, self.solver.solution(self.state).copy(), seen.dual)
+        return stop
 
-    def restore(self, path: str | Path) -> None:
+    def prepare(self, solver: Any, w: np.ndarray) -> None:
+        self.problem, self.solver = solver.prepare(self.stated)
+        self.state = self.solver.init(self.problem, self.solver.start(self.stated, w), self.rng)
+
+    def restore(self, solver: Any, path: str | Path) -> None:
+        self.rng = np.random.default_rng(0)
+        try:
+            with interruptible(lambda: bool(self.pressed)):
+                self.prepare(solver, first_point(self.stated, None))
+        except Interrupted:
+            raise KeyboardInterrupt from None
         saved = load_run(path, fingerprint(self.stated, self.solver))
-        w = first_point(self.stated, None)
-        blank = self.solver.init(self.problem, self.solver.start(self.stated, w), np.random.default_rng(0))
-        self.state, self.rng, self.progress = with_leaves(blank, saved.state), saved.rng, saved.progress
+        self.state, self.rng, self.progress = with_leaves(self.state, saved.state), saved.rng, saved.progress
         self.trace.points[:], self.best = saved.points, saved.best
+        self.began, self.before = now(), saved.progress.elapsed
 
-    def loop(self, observers: tuple[Observer, ...], checkpoint: Checkpoint | None) -> Result:
-        self.state = self.solver.advance(self.problem, self.state, 0, self.rng)  # compiles before the clock starts
+    @contextlib.contextmanager
+    def inside(self) -> Iterator[None]:
+        """Within, the clock of the solver runs, and full passes stop when time is up or Ctrl-C was pressed."""
+        started, left = now(), self.seconds_left()
+        try:
+            with interruptible(lambda: bool(self.pressed) or now() - started > left):
+                yield
+        finally:
+            self.progress.seconds += now() - started
+
+    def seconds_left(self) -> float:
+        self.tick()
+        return self.budget.seconds_left(self.progress)
+
+    def tick(self) -> None:
+        self.progress.elapsed = self.before + now() - self.began
+
+    def cut(self) -> Stop:
+        """Why a full pass was interrupted."""
+        return Stop.INTERRUPTED if self.pressed else Stop.SECONDS
+
+    def loop(self, observers: tuple[Observer, ...], checkpoint: Checkpoint | None, stop: Stop | None = None) -> Result:
+        """Iterate until there is a reason to stop, or for a last look where there is one already."""
         self.look()
-        speed, stop = 0.0, None
-        with ctrl_c() as interrupted:
-            while stop is None:
-                stop = self.reason(interrupted)
-                if stop is None:
-                    speed, stop = self.advance(speed, interrupted)
-                if stop is not None:
-                    self.look()
-                seen = self.snapshot()
-                for observe in observers:
-                    observe(seen)
-                if checkpoint and (stop or checkpoint.due()):
-                    checkpoint.save(self.saved(), fingerprint(self.stated, self.solver))
-        return self.result(stop)
+        speed = 0.0
+        while True:
+            stop = stop or self.reason()
+            if stop is None:
+                speed, stop = self.advance(speed)
+            if stop is not None:
+                self.look()
+            seen = self.snapshot()
+            for observe in observers:
+                observe(seen)
+            if checkpoint and (stop or checkpoint.due()):
+                checkpoint.save(self.saved(), fingerprint(self.stated, self.solver))
+            if stop is not None:
+                return self.result(stop)
 
-    def reason(self, interrupted: list[bool]) -> Stop | None:
+    def reason(self) -> Stop | None:
         if not self.finite():
             return Stop.DIVERGED
         ended = known_stop(self.solver, self.state)
@@ -207,39 +233,47 @@ class _Run:
             return ended
         if self.at_point() and self.until is not None and self.until(self.snapshot()):
             return Stop.UNTIL
-        if interrupted:
-            return Stop.INTERRUPTED
-        return self.budget.exhausted(self.progress, self.cost(self.progress.iterations + 1))
+        self.tick()
+        return Stop.INTERRUPTED if self.pressed else self.budget.exhausted(self.progress, self.cost(1))
 
-    def cost(self, iterations: int) -> Oracles:
-        return self.solver.oracles(self.problem, iterations)
+    def cost(self, steps: int) -> Oracles:
+        """Calls of the oracles after so many more iterations, at the least; nobody asks where there is no limit."""
+        done = self.progress
+        if self.budget.oracle_calls is None:
+            return Oracles(done.values, done.gradients)
+        ahead = calls_ahead(self.solver, self.problem, self.state, done.iterations, steps)
+        return Oracles(done.values + ahead.values, done.gradients + ahead.gradients)
 
-    def affordable(self, start: int, end: int) -> int:
-        """The last of the iterations start + 1, …, end that the budget allows; start + 1 it does."""
-        if self.budget.allows(end, self.cost(end)):
-            return end
-        return start + bisect_left(range(start + 1, end), True, key=lambda t: not self.budget.allows(t, self.cost(t)))
+    def affordable(self, most: int) -> int:
+        """How many of the next ``most`` iterations the budget allows, one of which it does."""
+        start = self.progress.iterations
 
-    def advance(self, speed: float, interrupted: list[bool]) -> tuple[float, Stop | None]:
+        def beyond(steps: int) -> bool:
+            return not self.budget.allows(start + steps, self.cost(steps))
+
+        return bisect_left(range(1, most + 1), True, key=beyond) if beyond(most) else most
+
+    def advance(self, speed: float) -> tuple[float, Stop | None]:
         """One chunk, at most up to the next point of the trace: the iterations per second seen, and why it was cut."""
         done, stop = self.progress, None
-        steps = self.affordable(done.iterations, self.trace.due(done.iterations)) - done.iterations
-        left = np.inf if self.budget.seconds is None else self.budget.seconds - done.seconds
-        steps = int(max(1, min(steps, speed * min(CHUNK_SECONDS, left))))
-        started = time.perf_counter()
-        late = started + left
+        steps = self.affordable(self.trace.due(done.iterations) - done.iterations)
+        steps = int(max(1, min(steps, speed * min(CHUNK_SECONDS, self.seconds_left()))))
+        begun, used, drawn = done.iterations, done.seconds, self.rng.bit_generator.state
+        self.seen = None
         try:
-            with interruptible(lambda: bool(interrupted) or time.perf_counter() > late):
+            with self.inside():
                 self.state = self.solver.advance(self.problem, self.state, steps, self.rng)
         except Interrupted:  # in the middle of a full pass: the state is that of before
-            steps, stop = 0, Stop.INTERRUPTED if interrupted else Stop.SECONDS
-        seconds = time.perf_counter() - started
-        done.iterations = iterations_made(self.solver, self.state, done.iterations + steps)
-        done.values, done.gradients = passes_made(self.solver, self.problem, self.state, done.iterations)
-        done.seconds += seconds
+            steps, stop, self.rng.bit_generator.state = 0, self.cut(), drawn
+        done.iterations = iterations_made(self.solver, self.state, begun + steps)
+        self.count()
         if self.at_point() and stop is None and knows_more(self.solver, self.state):
-            self.look()
-        return steps / max(seconds, 1e-9), stop
+            self.look()  # runs to its end: it would be the last look if time is up
+        return (done.iterations - begun) / max(done.seconds - used, 1e-9), stop
+
+    def count(self) -> None:
+        done = self.progress
+        done.values, done.gradients = passes_made(self.solver, self.problem, self.state, done.iterations)
 
     def at_point(self) -> bool:
         done = self.progress.iterations
@@ -251,16 +285,18 @@ class _Run:
         return all(np.isfinite(leaf).all() for leaf in leaves(self.state).values() if leaf.ndim)
 
     def snapshot(self) -> Snapshot:
-        w = self.solver.solution(self.state)[: inner_size(self.stated.inner)].copy()
-        return Snapshot(
-            self.stated,
-            self.progress,
-            w,
-            lambda: self.solver.dual(self.problem, self.state),
-            known_value(self.solver, self.state),
-            known_certificate(self.solver, self.state),
-            known_phase(self.solver, self.state),
-        )
+        """The present state; of one that stays, its objective is evaluated once."""
+        if self.seen is None:
+            self.seen = Snapshot(
+                self.stated,
+                self.progress,
+                self.solver.solution(self.state)[: inner_size(self.stated.inner)].copy(),
+                lambda: self.solver.dual(self.problem, self.state),
+                known_value(self.solver, self.state),
+                known_certificate(self.solver, self.state),
+                known_phase(self.solver, self.state),
+            )
+        return self.seen
 
     def look(self) -> None:
         """Record the objective and keep the best point."""
@@ -275,15 +311,15 @@ class _Run:
         return Saved(leaves(self.state), self.rng, self.progress, self.trace.points, self.best)
 
     def result(self, stop: Stop) -> Result:
-        self.look()
-        seen = self.snapshot()
+        seen, slopes = self.snapshot(), None
         value, x, dual = self.best
         if stop is not Stop.DIVERGED and not np.isfinite(seen.value):
             stop = Stop.DIVERGED
-        slopes = None
-        if stop not in (Stop.DIVERGED, Stop.INTERRUPTED):
+        trusted = knows_more(self.solver, self.state)  # a solution of a sample may be worse than the start
+        if stop not in (Stop.DIVERGED, Stop.INTERRUPTED) and (trusted or seen.value <= value):
             value, x, dual = seen.value, self.solver.solution(self.state).copy(), seen.dual
             slopes = known_slopes(self.solver, self.state)
+        self.tick()
         w, proved = x[: inner_size(self.stated.inner)].copy(), known_certificate(self.solver, self.state)
         gap = known_gap(self.solver, self.state)
         return Result(w, value, dual, stop, self.trace, self.progress, x, slopes, proved, gap)
@@ -299,23 +335,3 @@ def first_point(problem: Problem, w0: np.ndarray | None) -> np.ndarray:
     if w.shape != (d,) or not np.isfinite(w).all():
         raise ValueError(f"w0 must be finite and of shape ({d},), got shape {w.shape}")
     return w
-
-
-@contextlib.contextmanager
-def ctrl_c() -> Iterator[list[bool]]:
-    """A list that is no longer empty after Ctrl-C, so that a chunk is never cut in two; the second one raises."""
-    pressed: list[bool] = []
-
-    def note(number: int, frame: Any) -> None:
-        if pressed:
-            raise KeyboardInterrupt
-        pressed.append(True)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield pressed
-        return
-    before = signal.signal(signal.SIGINT, note)
-    try:
-        yield pressed
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -2,7 +2,8 @@
 
 from xrisk.problem import Problem
 from xrisk.run.budget import Budget
-from xrisk.run.driver import Result, minimize
+from xrisk.run.driver import minimize
+from xrisk.run.result import Result
 from xrisk.solvers.newton.solver import Newton
 
 

@@ -39,6 +39,10 @@ class Solver(Protocol):
 
     States are NamedTuples of arrays, whole numbers and further states. ``advance`` may write into the arrays of the
     state it is given. Advancing by a and then by b must equal advancing by a + b, bit for bit.
+
+    Full passes, in ``prepare`` and ``init`` too, raise `xrisk.data.threads.Interrupted` when time is up or Ctrl-C was
+    pressed, and the driver goes on with the state it had given to ``advance``: it must not have been written to before
+    the last pass is made.
     """
 
     def card(self) -> MethodCard:
@@ -157,6 +161,24 @@ def passes_made(solver, problem, state, t):
 @passes_made.otherwise
 def _(solver, problem, state, t):
     return solver.oracles(problem, t)
+
+
+@generic
+def calls_ahead(solver, problem, state, t, steps):
+    """Calls of the oracles in the ``steps`` iterations after the first t, at the least."""
+
+
+@calls_ahead.otherwise
+def _(solver, problem, state, t, steps):
+    before, after = solver.oracles(problem, t), solver.oracles(problem, t + steps)
+    return Oracles(after.values - before.values, after.gradients - before.gradients)
+
+
+def copied(state: Any) -> Any:
+    """The state with arrays of its own."""
+    if isinstance(state, tuple):
+        return state._make(map(copied, state))  # type: ignore[attr-defined]
+    return state.copy() if isinstance(state, np.ndarray) else state
 
 
 def prepare_coupled(problem: Problem, solver: Any) -> tuple[Problem, Any]:

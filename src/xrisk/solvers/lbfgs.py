@@ -24,6 +24,7 @@ from xrisk.solvers.card import FULL_PASSES, MethodCard
 from xrisk.solvers.newton.barrier import longest_step, wall_diagonal
 from xrisk.solvers.newton.coupling import coupling_is_constrained
 from xrisk.solvers.newton.smoothed import (
+    PREPARING,
     START,
     Point,
     SmoothedProblem,
@@ -139,10 +140,12 @@ class SmoothedLBFGS(NamedTuple):
         return w
 
     def init(self, problem: SmoothedProblem, x: np.ndarray, rng: np.random.Generator) -> LBFGSState:
+        before, empty = problem.passes.copy(), np.zeros((self.memory, x.size))
         _, point = first_point(problem, x, self.smoothing)
-        empty = np.zeros((self.memory, x.size))
         blank = NO_LBFGS._replace(moves=empty, turns=empty.copy())
-        return _at(problem, self, blank, point)
+        state = _at(problem, self, blank, point)
+        values, gradients = (problem.passes - before + PREPARING).tolist()
+        return state._replace(values=values, gradients=gradients)
 
     def advance(self, problem: SmoothedProblem, state: LBFGSState, n_steps: int, rng: Any) -> LBFGSState:
         if n_steps > 1:  # a pass may be interrupted: what is remembered of steps before stays with the state before
@@ -316,7 +319,7 @@ def _less_smoothing(task: SmoothedProblem, solver: SmoothedLBFGS, state: LBFGSSt
         return state
     theta = state.theta * max(CUT, min(goal / state.short, 1.0))
     point = evaluate(task, state.x, state.z, theta, state)
-    return _at(task, solver, state._replace(best=np.inf), point, known=not bends(task))
+    return _at(task, solver, state._replace(best=np.inf), point, known=not bends(task.inner))
 
 
 def remembered(state: LBFGSState, move: np.ndarray, turn: np.ndarray) -> LBFGSState:

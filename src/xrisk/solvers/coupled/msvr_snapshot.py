@@ -21,7 +21,7 @@ from xrisk.inner.oracle import (
     shares_batch,
 )
 from xrisk.problem import Problem, block_slopes, coupled_start
-from xrisk.solvers.base import prepare_coupled, whole
+from xrisk.solvers.base import copied, prepare_coupled, whole
 from xrisk.solvers.card import FULL_PASSES, SMOOTH_INNER, MethodCard
 from xrisk.solvers.coupled.msvr import SMOOTH
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
@@ -154,6 +154,8 @@ class SnapshotMSVR(NamedTuple):
         self, problem: Problem, state: SnapshotMSVRState, n_steps: int, rng: np.random.Generator
     ) -> SnapshotMSVRState:
         end, epoch = state.t + n_steps, self.epoch or 1
+        if (end - 1) // epoch > state.t // epoch:  # a pass comes after iterations, which must not be left half made
+            state = copied(state)
         while True:
             if state.t < end and state.t % epoch == 0:
                 state = self.pass_over(problem, state)
@@ -164,11 +166,12 @@ class SnapshotMSVR(NamedTuple):
 
     def pass_over(self, problem: Problem, state: SnapshotMSVRState) -> SnapshotMSVRState:
         """The state with its snapshot here; the first one sets the tracked values."""
-        exact_values(problem.inner, state.w, state.means)
-        u = state.means.copy() if state.t == 0 else state.u
+        means = np.empty_like(state.means)
+        exact_values(problem.inner, state.w, means)
+        u = means.copy() if state.t == 0 else state.u
         y_hat, full = block_slopes(problem.outer, u), np.zeros(state.w.size)
         exact_vjp(problem.inner, state.w, y_hat / y_hat.shape[0], full)
-        return state._replace(u=u, w_hat=state.w.copy(), y_hat=y_hat, full=full)
+        return state._replace(u=u, w_hat=state.w.copy(), means=means, y_hat=y_hat, full=full)
 
     def solution(self, state: SnapshotMSVRState) -> np.ndarray:
         return state.w_mean

@@ -7,7 +7,7 @@ import numpy as np
 from xrisk.compile import canonical
 from xrisk.inner.oracle import Oracles
 from xrisk.problem import Problem
-from xrisk.solvers.base import whole
+from xrisk.solvers.base import copied, whole
 from xrisk.solvers.card import STRONGLY_CONVEX, MethodCard
 from xrisk.solvers.coupled.sox import SOX
 from xrisk.solvers.schedules import scaled
@@ -132,6 +132,8 @@ class Restarted(NamedTuple):
         self, problem: Problem, state: RestartedState, n_steps: int, rng: np.random.Generator
     ) -> RestartedState:
         inner, stage, left = state
+        if n_steps > left:  # the stage after may be interrupted, and nothing must be left half made
+            inner = copied(inner)
         while True:
             steps = min(n_steps, left)
             inner = self.of_stage(stage).advance(problem, inner, steps, rng)

@@ -48,6 +48,7 @@ from xrisk.solvers.newton.coupling import (
 )
 
 START = 0.1  # first smoothing, relative to the size of the problem
+PREPARING = (2, 0)  # full passes that `smoothed_problem` makes, for values and for gradients
 VANISHING = 1e-3  # ridge on scores that nothing else holds, relative to the smoothing
 
 
@@ -190,14 +191,14 @@ def evaluate_along(
     return Point(x, z, sums, shift, y, curve, theta, slope)
 
 
-def bends(task: SmoothedProblem) -> bool:
-    """Whether the smoothing changes the losses."""
-    return type(pass_loss(task.inner)) is Piecewise
+def bends(g: Any) -> bool:
+    """Whether the smoothing changes the losses of the inner functions."""
+    return type(smoothable_loss(pass_loss(g))) is Piecewise
 
 
 def at_smoothing(task: SmoothedProblem, point: Point, theta: float) -> Point:
     """The same point at another smoothing; losses without a kink are not looked at again."""
-    if bends(task):
+    if bends(task.inner):
         return evaluate(task, point.x, point.z, theta, point)
     u, shift = point.sums[:, 0].reshape(task.shape), point.shift.copy()
     y, curve = np.zeros(task.shape), np.zeros(task.shape)
@@ -207,7 +208,7 @@ def at_smoothing(task: SmoothedProblem, point: Point, theta: float) -> Point:
 
 def smoothing_drift(task: SmoothedProblem, point: Point, near: Point) -> np.ndarray:
     """How much the gradient at ``near``, the same point at another smoothing, differs from that at the point."""
-    if bends(task):
+    if bends(task.inner):
         return gradient(task, near, row_terms(task, near)) - gradient(task, point, row_terms(task, point))
     mu, mu_near = point.theta * task.wall_size, near.theta * task.wall_size
     drift = wall_gradient(task.walls, point.x, mu_near) - wall_gradient(task.walls, point.x, mu)

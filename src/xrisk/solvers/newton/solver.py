@@ -33,6 +33,7 @@ from xrisk.solvers.newton.algebra import Solve, factored, positive_or_one
 from xrisk.solvers.newton.barrier import add_wall_hessian, longest_step
 from xrisk.solvers.newton.coupling import coupling_is_constrained
 from xrisk.solvers.newton.smoothed import (
+    PREPARING,
     START,
     DualPoint,
     Point,
@@ -150,12 +151,27 @@ class Newton(NamedTuple):
         return w
 
     def init(self, problem: SmoothedProblem, x: np.ndarray, rng: np.random.Generator) -> NewtonState:
+        before = problem.passes.copy()
         w, point = first_point(problem, x, self.smoothing)
         dual = dual_of(problem, point)
-        made = (int(problem.passes[0]), int(problem.passes[1]))
+        values, gradients = (problem.passes - before + PREPARING).tolist()
         value = shortfall(problem, point)[0]
         return NewtonState(
-            w, point.x, point.z, point.shift, dual.y, dual.slopes, point.theta, 1.0, value, np.inf, 0, RUNNING, *made, 0
+            w,
+            point.x,
+            point.z,
+            point.shift,
+            dual.y,
+            dual.slopes,
+            point.theta,
+            1.0,
+            value,
+            np.inf,
+            0,
+            RUNNING,
+            values,
+            gradients,
+            0,
         )
 
     def advance(self, problem: SmoothedProblem, state: NewtonState, n_steps: int, rng: Any) -> NewtonState:

@@ -1,0 +1,35 @@
+"""Time and Ctrl-C, as a run sees them."""
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from xrisk.compile import compiling
+
+
+def now() -> float:
+    """Seconds of a clock that stands still while kernels are compiled: that happens once, whatever is being solved."""
+    return time.perf_counter() - compiling.seconds()
+
+
+@contextlib.contextmanager
+def ctrl_c() -> Iterator[list[bool]]:
+    """A list that is no longer empty after Ctrl-C, so that nothing is cut in two; the second one raises."""
+    pressed: list[bool] = []
+
+    def note(number: int, frame: Any) -> None:
+        if pressed:
+            raise KeyboardInterrupt
+        pressed.append(True)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield pressed
+        return
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
