@@ -126,7 +126,7 @@ class Auto(NamedTuple):
     least_rows: int = 2000
     least_gain: float = 6.0
     newton_steps: float = 8.0
-    lbfgs_steps: float = 15.0
+    lbfgs_steps: float = 18.0
     blind_steps: float = 70.0
     read_rate: float = 1e10
     product_rate: float = 2.5e10
@@ -178,7 +178,7 @@ class Auto(NamedTuple):
             return np.inf, lbfgs
         rows = row_count(pass_rows(g))
         gram = row_work(pass_rows(g)) * score_count(g) ** 2 * min(1.0, HESSIAN_ROWS * d / rows) + d**3 / 3.0
-        step = gram / self.product_rate + 6.0 * once + 2.0 * self.call_seconds
+        step = gram / self.product_rate + 8.0 * once + 2.0 * self.call_seconds
         return self.newton_steps * step, lbfgs
 
     def pass_seconds(self, problem: Problem) -> float:
