@@ -1,5 +1,6 @@
 """No step sizes: choose a method by its cost, start on a sample of the rows, finish on all, stop on the certificate."""
 
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,9 +41,9 @@ ENDINGS = (None, Stop.CONVERGED, Stop.ROUNDING, Stop.FLAT, Stop.UNBOUNDED)
 
 
 class Stage(NamedTuple):
-    """A method on the problem, or on a sample of its rows."""
+    """A method on the problem, or on a sample of its rows; prepared when first asked for, which takes passes."""
 
-    task: SmoothedProblem
+    task: Any  # () → SmoothedProblem
     solver: Any
     last: int  # 1 on all rows
 
@@ -140,7 +141,7 @@ class Auto(NamedTuple):
         check_positive("tol", self.tol)
         refuse_unknown(problem)
         stages, (newton, lbfgs) = tuple(self.stages(problem)), self.costs(problem)
-        known = measured(problem, stages[-1].task.columns)
+        known = measured(problem, stages[-1].task().columns)
         return Staged(problem, known, stages, newton, lbfgs), self
 
     def stages(self, problem: Problem) -> list[Stage]:
@@ -151,9 +152,8 @@ class Auto(NamedTuple):
             rows = share * inner_samples(g)
             worth = lbfgs > self.least_gain * (share * (lbfgs - self.call_seconds) + self.call_seconds)
             if worth and rows >= max(self.least_rows, 8 * d) and sampled.implemented(g):
-                sample = problem._replace(inner=sampled(g, share, np.random.default_rng(0)))
-                stages.append(Stage(smoothed_problem(sample), SmoothedLBFGS(), 0))
-        task = smoothed_problem(problem)
+                stages.append(Stage(cache(partial(sample_task, problem, share)), SmoothedLBFGS(), 0))
+        task = cache(partial(smoothed_problem, problem))
         if stages or newton > self.lbfgs_steps * lbfgs:
             stages.append(Stage(task, SmoothedLBFGS(), 1))
         if np.isfinite(newton):  # where L-BFGS costs more, or ends short of the certificate
@@ -258,8 +258,8 @@ def auto_step(problem: Staged, solver: Auto, state: AutoState, rng: Any) -> Auto
     """One iteration of the method of the stage; where it ends, the certificate, or the next stage."""
     stage = problem.stages[state.stage]
     method, before = stage.solver._replace(tol=_asked(stage, state)), running(stage.solver, state)
-    run = method.advance(stage.task, before, 1, rng)
-    share = inner_samples(stage.task.inner) / inner_samples(problem.stages[-1].task.inner)
+    run = method.advance(stage.task(), before, 1, rng)
+    share = inner_samples(stage.task().inner) / inner_samples(problem.stages[-1].task().inner)
     state = with_running(stage.solver, state, run)._replace(
         values=state.values + share * (run.values - before.values),
         gradients=state.gradients + share * (run.gradients - before.gradients),
@@ -299,11 +299,20 @@ def _asked(stage: Stage, state: AutoState) -> float:
     return state.tol if stage.last else max(SAMPLE_TOL, state.tol)
 
 
+def sample_task(problem: Problem, share: float) -> SmoothedProblem:
+    """The problem on a sample of its rows, prepared."""
+    g = sampled(as_linear_groups(problem.inner), share, np.random.default_rng(0))
+    return smoothed_problem(problem._replace(inner=g))
+
+
 def _begin(problem: Staged, state: AutoState, stage: int, smoothing: float) -> AutoState:
     """The state at the beginning of a stage, at the parameters found so far."""
     there = problem.stages[stage]
+    for other in problem.stages:
+        if not other.last and other is not there:
+            other.task.cache_clear()  # its rows are a copy
     method = there.solver._replace(smoothing=min(smoothing, START))
-    run = method.init(there.task, state.w, np.random.default_rng(0))
+    run = method.init(there.task(), state.w, np.random.default_rng(0))
     blank = state._replace(newton=NO_NEWTON, lbfgs=NO_LBFGS, stage=stage)
     return with_running(there.solver, blank, run)._replace(value=run.value if there.last else np.nan)
 
@@ -364,5 +373,5 @@ def _(solver, state, asked):
 
 @passes_made.of(Auto)
 def _(solver, problem, state, t):
-    samples = inner_samples(problem.stages[-1].task.inner)
+    samples = inner_samples(problem.stages[-1].task().inner)
     return Oracles(int(state.values * samples), int(state.gradients * samples))
