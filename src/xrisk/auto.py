@@ -354,6 +354,9 @@ def sample_task(problem: Problem, share: float) -> SmoothedProblem:
 def _begin(problem: Staged, state: AutoState, stage: int, smoothing: float) -> AutoState:
     """The state at the beginning of a stage, at the parameters found so far."""
     there = problem.stages[stage]
+    for other in problem.stages:
+        if not other.last and other is not there:
+            other.task.cache_clear()  # its rows are a copy
     known = _run(problem, state).w.size and there.task is problem.stages[state.stage].task
     task = there.task()
     made = task.passes.copy()

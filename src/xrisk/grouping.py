@@ -56,8 +56,9 @@ def distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if values.dtype.kind in "iu" and values.size and values.dtype.itemsize <= 8:
         low, high = int(values.min()), int(values.max())
         if high - low <= 4 * values.size and high < 2**62:
-            there = np.bincount(values - low, minlength=high - low + 1) > 0
-            return np.flatnonzero(there) + low, (np.cumsum(there) - 1)[values - low]
+            above = np.subtract(values, low, dtype=np.int64)
+            there = np.bincount(above, minlength=high - low + 1) > 0
+            return (np.flatnonzero(there) + low).astype(values.dtype), (np.cumsum(there) - 1)[above]
     return np.unique(values, return_inverse=True)
 
 

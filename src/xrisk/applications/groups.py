@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from xrisk.applications.arguments import LOSSES, by_name, penalty_of, risk_of
-from xrisk.data.rows import as_numbers, frozen, row_count
+from xrisk.data.rows import as_numbers, frozen, row_count, row_numbers
 from xrisk.functions import Multinomial
 from xrisk.grouping import distinct, stable_order
 from xrisk.inner import (
@@ -119,7 +119,7 @@ def group_index(groups: Any, n: int, name: str = "groups") -> tuple[np.ndarray, 
     codes = codes.astype(np.int32)
     if (codes[1:] >= codes[:-1]).all():
         return offsets, InOrder()
-    return offsets, Partitioned(frozen(stable_order(codes, offsets.size - 1)), frozen(codes))
+    return offsets, Partitioned(row_numbers(stable_order(codes, offsets.size - 1), n), frozen(codes))
 
 
 def _membership(member: np.ndarray, n: int, name: str) -> tuple[np.ndarray, Indexed]:

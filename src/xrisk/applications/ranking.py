@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from xrisk.applications.arguments import CLASS_LOSSES, as_number, by_name, penalty_of
-from xrisk.data.rows import as_numbers, frozen, row_count
+from xrisk.data.rows import as_numbers, row_count, row_numbers
 from xrisk.functions import CVaRRisk, Identity, Power, Scaled, Softplus
 from xrisk.inner import Pairs, as_rows
 from xrisk.problem import Problem
@@ -168,7 +168,7 @@ def top_push(X: Any, y: Any, *, k: int, loss: Any = "logistic", l1: float = 0.0,
     n = row_count(rows)
     if as_number("k", k) not in range(1, n + 1):
         raise ValueError(f"k must be a whole number from 1 to the number of rows, {n}, got {k}")
-    inner = Pairs(rows, positive, frozen(np.arange(n)), _loss(loss))
+    inner = Pairs(rows, positive, row_numbers(np.arange(n), n), _loss(loss))
     return _stated(inner, Scaled(Softplus(), slope=float(n), shift=-float(k)), l1, l2)
 
 
@@ -178,12 +178,12 @@ def _sides(X: Any, y: Any) -> tuple[Any, np.ndarray, np.ndarray]:
     n, y = row_count(rows), as_numbers("y", y)
     if y.shape != (n,):
         raise ValueError(f"y must have one entry for each of the {n} rows of X, got shape {y.shape}")
-    if not np.isin(y, (-1, 1)).all():
+    if not ((y == 1) | (y == -1)).all():
         raise ValueError(f"y must hold −1 and 1, got {np.unique(y)[:5]}")
     positive, negative = np.flatnonzero(y == 1), np.flatnonzero(y == -1)
     if positive.size == 0 or negative.size == 0:
         raise ValueError(f"y must hold both −1 and 1, got {int(y[0])} alone")
-    return rows, frozen(positive), frozen(negative)
+    return rows, row_numbers(positive, n), row_numbers(negative, n)
 
 
 def _loss(loss: Any) -> Any:

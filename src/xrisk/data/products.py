@@ -10,7 +10,7 @@ from xrisk.data.rows import CSR, Dense, WithIntercept, add_row, row_count, row_d
 from xrisk.data.threads import borders, give_way, in_parts, one_thread_each
 from xrisk.generic import generic
 
-TILE = 2**19  # entries of X that are converted or scaled at a time: 4 MB
+TILE = 2**17  # entries of X that are converted or scaled at a time: 1 MB on every core
 LEAST_ROWS = 512  # of a tile: sums of Gram matrices must not cost more than their terms
 STRETCH = 256  # rows summed before their sum is added: the rounding of n terms is that of STRETCH + n/STRETCH
 EPS = float(np.finfo(np.float64).eps)
@@ -253,7 +253,7 @@ def _gram(rows: Any, h: np.ndarray, block: Any) -> np.ndarray:
             pick = tile if everywhere else live[tile]
             rows_there, weight = block(pick), h[pick]
             if weight.min() >= 0.0:
-                rows_there = rows_there * np.sqrt(weight)[:, None]
+                rows_there = _scaled(rows_there, np.sqrt(weight))
                 total += rows_there.T @ rows_there
             else:
                 total += (rows_there * weight[:, None]).T @ rows_there
@@ -263,6 +263,11 @@ def _gram(rows: Any, h: np.ndarray, block: Any) -> np.ndarray:
         return np.zeros((d, d))
     with one_thread_each():
         return _summed(in_parts(part, borders(h.size if everywhere else live.size, d, most)))
+
+
+def _scaled(block: np.ndarray, by: np.ndarray) -> np.ndarray:
+    """The rows of the block times ``by``: in place where it is a copy, not where it is a part of X."""
+    return np.multiply(block, by[:, None], out=block if block.flags.owndata else None)
 
 
 @row_block.of(Dense)

@@ -380,6 +380,11 @@ def as_numbers(name: str, values: Any) -> np.ndarray:
     return array
 
 
+def row_numbers(listed: np.ndarray, count: int) -> np.ndarray:
+    """Numbers of rows below ``count``, read-only and in four bytes each where that is enough."""
+    return frozen(listed.astype(np.int32 if count <= np.iinfo(np.int32).max else np.int64, copy=False))
+
+
 def _refuse_no_matrix(X: Any) -> None:
     if X.ndim != 2:
         raise ValueError(f"X must have two dimensions, got shape {X.shape}")
@@ -411,7 +416,7 @@ def _csr(X: Any) -> CSR:
 
 
 def _refuse_non_finite(X: np.ndarray) -> None:
-    step = max(1, 2**22 // max(1, X.shape[1]))  # in pieces: the test of a memory map must not load all of it
+    step = max(1, 2**20 // max(1, X.shape[1]))  # in pieces: the test of a memory map must not load all of it
     for start in range(0, X.shape[0], step):
         if not np.isfinite(X[start : start + step]).all():
             raise ValueError("X must be finite, it holds NaN or infinity")

@@ -19,6 +19,7 @@ from xrisk.certificate import NOTHING_PROVED, Certificate, certify_measured, mea
 from xrisk.data.threads import Interrupted, interruptible
 from xrisk.estimators.watching import Callbacks, CallbackSupport, GapBar, with_callbacks
 from xrisk.functions import Logistic, Multinomial, loss_is_classification
+from xrisk.grouping import distinct
 from xrisk.inner.oracle import inner_size
 from xrisk.problem import Problem
 from xrisk.run import Budget, Result, Stop, Trace, minimize
@@ -278,11 +279,11 @@ class LinearRobustClassifier(ClassifierMixin, LinearRobust):
 
     def _coded(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
         check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
+        self.classes_, codes = distinct(y)
         weighed = self.classes_ if weight is None else np.unique(y[weight > 0])
         if weighed.size < 2:
             raise ValueError(f"y must hold at least two classes of positive weight, got one class: {weighed[:1]}")
-        return np.where(codes == 1, 1, -1) if self.classes_.size == 2 else codes
+        return np.where(codes == 1, np.int8(1), np.int8(-1)) if self.classes_.size == 2 else codes
 
     def _n_scores(self) -> int:
         return 1 if self.classes_.size == 2 else self.classes_.size

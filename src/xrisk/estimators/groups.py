@@ -18,7 +18,7 @@ from xrisk.estimators.base import (
     Training,
 )
 from xrisk.estimators.watching import with_callbacks
-from xrisk.grouping import Grouping, encode_groups
+from xrisk.grouping import Grouping, distinct, encode_groups
 from xrisk.inner.oracle import exact_values, inner_count
 from xrisk.phrases import counted
 from xrisk.problem import Problem
@@ -106,7 +106,7 @@ class GroupRobust(LinearRobust):
 
     def _grouping(self, groups: Any, training: Training) -> Grouping:
         n, target = training.X.shape[0], training.target
-        grouping = self._default_groups(target) if groups is None else encode_groups(groups, n)
+        grouping = self._default_groups(target) if groups is None else narrow(encode_groups(groups, n))
         if training.weight is not None:
             refuse_weightless(grouping.names, grouping.rows(), training.weight)
         if groups is None:
@@ -147,9 +147,15 @@ class GroupRobustRegressor(GroupRobust, LinearRobustRegressor):
         return Grouping(np.zeros(target.size, dtype=np.int64), ("all",), 0, ())
 
 
+def narrow(grouping: Grouping) -> Grouping:
+    """The grouping with codes of four bytes each; membership stays as it is."""
+    labels = grouping.labels
+    return grouping if labels.ndim == 2 else grouping._replace(labels=labels.astype(np.int32))
+
+
 def groups_of_classes(classes: np.ndarray, target: np.ndarray) -> Grouping:
     """The classes as groups; ``target`` (n,) codes them in their order."""
-    codes = np.unique(target, return_inverse=True)[1]
+    codes = distinct(target)[1]
     return Grouping(codes, tuple(str(label) for label in classes), 0, ())
 
 

@@ -61,7 +61,7 @@ class Indexed(NamedTuple):
 class Partitioned(NamedTuple):
     """The rows of a group are listed, every row once; X is left as it is."""
 
-    rows: np.ndarray = np.zeros(0, dtype=np.int64)  # (rows,) group after group
+    rows: np.ndarray = np.zeros(0, dtype=np.int32)  # (rows,) group after group
     codes: np.ndarray = np.zeros(0, dtype=np.int32)  # (rows,) the group of every row
 
 
@@ -117,7 +117,9 @@ class Groups(NamedTuple):
             raise ValueError(
                 f"y must have one entry for each of the {rows} rows of X, got shape {self.model.target.shape}"
             )
-        weights = getattr(self.weight, "weights", np.ones(positions))
+        weights = getattr(self.weight, "weights", None)
+        if weights is None:
+            return
         if weights.shape != (positions,) or not (np.isfinite(weights) & (weights >= 0)).all():
             raise ValueError("weights must be finite and non-negative, one for each position")
         by_row = getattr(self.weight, "by_row", weights)

@@ -338,16 +338,25 @@ def _(g):
 
 
 LEAST_SAMPLE = 50  # rows of either side that a sample keeps, if there are so many
+MOST_SAMPLE = 20_000  # rows of a sample, or the share of all rows where that is more
 
 
 @sampled.of(Pairs)
 def _(g, share, rng):
-    outer, inner = (_some(listed, share, rng) for listed in (g.outer, g.inner))
+    sizes = _sample_sizes(g, share)
+    outer, inner = (_some(listed, size, rng) for listed, size in zip((g.outer, g.inner), sizes, strict=True))
     rows = sampled_rows(g.rows, np.concatenate([outer, inner]))
     n = outer.size
     return g._replace(rows=rows, outer=frozen(np.arange(n)), inner=frozen(np.arange(n, n + inner.size)))
 
 
-def _some(listed: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
-    size = min(listed.size, max(LEAST_SAMPLE, int(np.ceil(np.sqrt(share) * listed.size))))
+def _sample_sizes(g: Pairs, share: float) -> np.ndarray:
+    """Rows of both sides that make a share of the pairs: as many of either, all of a side that has fewer."""
+    sizes = np.array([g.outer.size, g.inner.size])
+    wanted = np.minimum(np.maximum(np.sqrt(share * sizes.prod(dtype=np.float64)), share * sizes), sizes)
+    wanted *= min(1.0, max(MOST_SAMPLE, share * row_count(g.rows)) / wanted.sum())
+    return np.minimum(np.maximum(np.ceil(wanted), LEAST_SAMPLE), sizes).astype(np.int64)
+
+
+def _some(listed: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
     return listed[np.sort(rng.permutation(listed.size)[:size])]
