@@ -291,7 +291,7 @@ def test_a_warm_start_on_other_columns_starts_afresh(case):
 
 
 @every_case
-def test_a_solver_of_ones_own_is_continued_by_a_warm_start(case):
+def test_a_solver_of_ones_own_is_continued_by_a_warm_start(case, plain):
     model = case.make(solver=ALEXR(), max_iter=30, tol=1e-12, warm_start=True, random_state=0)
     with pytest.warns(ConvergenceWarning, match=r"budget of iterations is used up; the certified relative gap is \d"):
         model.fit(X, case.y, **case.metadata)
