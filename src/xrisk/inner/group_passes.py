@@ -1,8 +1,10 @@
 """Full passes over groups of rows."""
 
+import itertools
 from typing import Any
 
 import numpy as np
+from numba.extending import register_jitable
 
 from xrisk.compile import kernel, specialise
 from xrisk.data.products import column_squares, row_gram, sampled_rows, stored_numbers
@@ -23,6 +25,7 @@ from xrisk.inner.passes import (
     add_squares,
     asks_gains,
     asks_moves,
+    chunks,
     column_sizes,
     has_gradients,
     inner_gradients,
@@ -99,16 +102,15 @@ def _(g, visitor, at, share):
 def _walk(g: Groups, visitor: Any, at: Scores, share: np.ndarray) -> Walk:
     """The walk, what is left on the rows being kept by place."""
     positions, sizes, scores = int(g.offsets[-1]), np.diff(g.offsets), model_scores(g.model)
-    edges, scale = borders(positions, 4.0 * scores), share / sizes[: share.size]
+    edges, scale = borders(positions, 0.5 * scores), share / sizes[: share.size]
     at, coefs = _as_read(at, scores), np.empty((scores + 1, positions if share.size else 0))
     look, add = specialise(model_visit(g.model), visitor, g.model.loss), specialise(add_chunk)
 
     def part(low: int, high: int) -> tuple[int, np.ndarray]:
         first, last = index_groups(g.index, g.offsets, low, high)
         sums, lost, held = np.zeros((3, last - first, 4))
-        seen = np.empty((scores + 5, min(CHUNK, high - low)))
-        for start in range(low, high, CHUNK):
-            stop = min(start + CHUNK, high)
+        seen = np.empty((scores + 5, min(2 * CHUNK, high - low)))
+        for start, stop in itertools.pairwise(chunks(low, high)):
             rows, groups = index_rows(g.index, start, stop), index_codes(g.index, g.offsets, start, stop)
             weights = weight_chunk(g.weight, g.index, start, stop)
             z, move, y, off, lean = at.z[rows], at.z[rows], g.model.target[rows], at.off[rows], at.lean[rows]
@@ -127,7 +129,8 @@ def _walk(g: Groups, visitor: Any, at: Scores, share: np.ndarray) -> Walk:
 
 @walk_rounding.of(Groups)
 def _(g):
-    return EPS * (min(CHUNK, float(np.diff(g.offsets).max())) + 64)
+    sizes = np.diff(g.offsets)
+    return EPS * (min(flushed_after(sizes.size), float(sizes.max())) + 64)
 
 
 @generic
@@ -207,7 +210,7 @@ def _(index, weight):
     return weight.by_row
 
 
-ONES = frozen(np.ones(CHUNK))
+ONES = frozen(np.ones(2 * CHUNK))
 
 
 def _as_read(at: Scores, scores: int) -> Scores:
@@ -232,6 +235,12 @@ def _(model):
     return visit_vectors
 
 
+@register_jitable
+def flushed_after(groups):
+    """Rows that are summed before the sums of all groups are compensated: so many that this takes little."""
+    return max(4096, 16 * groups)
+
+
 @kernel
 def add_chunk(seen, groups, weights, scale, start, first, sums, lost, held, coefs):
     """Add what was seen of a chunk to the sums of its groups, and leave it on its places if there is a scale."""
@@ -242,16 +251,18 @@ def add_chunk(seen, groups, weights, scale, start, first, sums, lost, held, coef
                 sums[i, j], lost[i, j] = add_compensated(sums[i, j], lost[i, j], term)
     else:
         a, b, c, e = seen[0], seen[1], seen[2], seen[3]
+        stretch = flushed_after(sums.shape[0])
         for r in range(groups.size):
             part, into = weights[r], held[groups[r] - first]
             into[0] += part * a[r]
             into[1] += part * b[r]
             into[2] += part * c[r]
             into[3] += part * e[r]
-        for i in range(sums.shape[0]):
-            for j in range(4):
-                sums[i, j], lost[i, j] = add_compensated(sums[i, j], lost[i, j], held[i, j])
-                held[i, j] = 0.0
+            if (r + 1) % stretch == 0 or r + 1 == groups.size:
+                for i in range(sums.shape[0]):
+                    for j in range(4):
+                        sums[i, j], lost[i, j] = add_compensated(sums[i, j], lost[i, j], held[i, j])
+                        held[i, j] = 0.0
     if scale.size > 0:
         for c in range(coefs.shape[0]):
             left, right = coefs[c, start : start + groups.size], seen[4 + c]

@@ -50,6 +50,7 @@ from xrisk.inner.passes import (
     with_loss,
 )
 
+SUMMED = 4096  # pairs that are summed before the sum is compensated
 TILE = 2**20  # pairs whose weights are held at a time: 8 MB
 
 exact_vjp.of(Pairs)(vjp_by_walk)
@@ -150,9 +151,10 @@ def add_pairs(seen, tile, share, sums, lost, up, down):
     width = j1 - j0
     for i in range(i0, i1):
         low = (i - i0) * width
-        for j in range(4):
-            total = sum_of(seen[j, low : low + width])
-            sums[i, j], lost[i, j] = add_compensated(sums[i, j], lost[i, j], total)
+        for start in range(low, low + width, SUMMED):
+            stop = min(start + SUMMED, low + width)
+            for j in range(4):
+                sums[i, j], lost[i, j] = add_compensated(sums[i, j], lost[i, j], sum_of(seen[j, start:stop]))
         if share.size > 0:
             scale, slopes, left = share[i] / down.size, seen[4, low : low + width], down[j0:j1]
             for r in range(width):
@@ -170,7 +172,7 @@ def sum_of(terms):
 
 @walk_rounding.of(Pairs)
 def _(g):
-    return EPS * (min(CHUNK, g.inner.size) + 64)
+    return EPS * (min(SUMMED, g.inner.size) + 64)
 
 
 @exact_values.of(Pairs)

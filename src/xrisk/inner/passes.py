@@ -450,6 +450,11 @@ def visit_samples(visitor, loss, z, move, off, lean, y, seen):
         a[r], b[r], c[r], e[r], one[r], two[r] = visit(visitor, loss, z[r], move[r], off[r], lean[r], y[r])
 
 
+def chunks(low: int, high: int) -> list[int]:
+    """Where chunks of about as many samples begin and end, from low to high."""
+    return np.linspace(low, high, max(1, round((high - low) / CHUNK)) + 1).astype(np.int64).tolist()
+
+
 @kernel
 def visit_vectors(visitor, loss, z, move, off, lean, y, seen):
     """The same for scores (samples, K): four numbers, K slopes, and 1 in the last row of ``seen`` (K + 5, …)."""
@@ -477,7 +482,7 @@ def walk_rounding(g):
 
 @walk_rounding.otherwise
 def _(g):
-    return EPS * (CHUNK + 64)
+    return EPS * (16384 + 64)
 
 
 def sum_parts(parts: list[tuple[int, np.ndarray]], count: int) -> np.ndarray:
