@@ -293,10 +293,14 @@ def test_free_coordinates_that_are_no_intercept_are_not_taken_for_one(free):
     assert_ordered([*certificates(problem, rng, best.w), certify(problem, best)])
 
 
-RUNS = [("logistic", "cvar", {"alpha": 0.4}), ("squared_hinge", "chi2", {}), ("squared", "kl", {"l1": 0.01})]
+RUNS = [
+    pytest.param(("logistic", "cvar", {"alpha": 0.4}), id="logistic"),
+    pytest.param(("squared_hinge", "chi2", {}), id="squared_hinge", marks=pytest.mark.slow),
+    pytest.param(("squared", "kl", {"l1": 0.01}), id="squared", marks=pytest.mark.slow),
+]
 
 
-@pytest.mark.parametrize("choice", RUNS, ids=lambda choice: choice[0])
+@pytest.mark.parametrize("choice", RUNS)
 def test_the_gap_closes_along_a_run_of_alexr(choice):
     problem = xrisk.group_dro(*table(), loss=choice[0], divergence=choice[1], l2=0.1, **choice[2])
     solver = xrisk.solvers.ALEXR(xrisk.solvers.Decreasing(0.1, 300.0), 0.1, blocks=6)

@@ -148,7 +148,8 @@ class Auto(NamedTuple):
         check_positive("tol", self.tol)
         refuse_unknown(problem)
         stages, (newton, lbfgs) = tuple(self.stages(problem)), self.costs(problem)
-        known = cache(lambda: measured(problem, stages[-1].task().columns))
+        last = stages[-1].task
+        known = cache(lambda: measured(problem, last().columns, last().centre))
         samples = inner_samples(as_linear_groups(problem.inner))
         return Staged(problem, known, stages, samples, newton, lbfgs), self
 

@@ -106,6 +106,7 @@ def test_many_rows_are_certified_as_few_are():
     assert certify(many, best).relative <= 1e-8
 
 
+@pytest.mark.slow
 def test_alexr_converges_to_the_optimum():
     problem = robust_logistic(X, Y, perturbation=Gaussian(0.5), l2=0.1)
     result = minimize(problem, ALEXR(0.05, 0.1), budget=Budget(iterations=20_000), rng=0)

@@ -103,6 +103,7 @@ def test_sparse_rows_and_many_classes_are_taken():
     assert sparse.value(w) == pytest.approx(dense.value(w), rel=1e-13)
 
 
+@pytest.mark.slow
 def test_alexr_converges_to_the_optimum():
     problem = multi_task(X, Y, TASKS, cells, l2=0.1)
     result = minimize(problem, ALEXR(0.05, 0.1, blocks=2, mirror=Entropy()), budget=Budget(iterations=20_000), rng=0)

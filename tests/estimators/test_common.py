@@ -317,8 +317,16 @@ def test_without_a_penalty_the_warning_says_what_would_help(case):
         case.fit(l2=0.0)
 
 
+@pytest.fixture
+def heard():
+    """Ctrl-C reaches the process, also where it was started in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @every_case
-def test_ctrl_c_keeps_the_best_model(case, monkeypatch):
+def test_ctrl_c_keeps_the_best_model(case, monkeypatch, heard):
     from xrisk.auto import auto_step
 
     def pressed(problem, solver, state, rng):
@@ -373,7 +381,7 @@ def test_a_certificate_has_what_is_left_of_the_time(case, monkeypatch):
 
 
 @every_case
-def test_ctrl_c_during_the_certificate_keeps_the_model(case, monkeypatch):
+def test_ctrl_c_during_the_certificate_keeps_the_model(case, monkeypatch, heard):
     def pressed(*args):
         signal.raise_signal(signal.SIGINT)
         return certify_measured(*args)

@@ -57,6 +57,7 @@ def test_a_column_that_is_mostly_lost_is_trusted_less():
     assert losses[0] < losses[1]
 
 
+@pytest.mark.slow
 def test_a_sampled_solver_comes_to_the_same_model():
     sampled = robust("gaussian", scale=0.5, l2=0.1, solver=ALEXR(0.05, 0.1), max_iter=20_000, tol=0.1, random_state=0)
     exact = robust(l2=0.1, tol=1e-8).fit(X, Y)

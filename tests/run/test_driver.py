@@ -232,7 +232,7 @@ def test_until_ends_a_run(cvar_problem):
     assert result.value < goal
 
 
-def test_divergence_is_a_reason_and_not_a_nan(plain):
+def test_divergence_is_a_reason_and_not_a_nan():
     X, y, groups = table()
     problem = xrisk.group_dro(1e3 * X, y, groups, divergence="chi2", loss="squared_hinge")
     result = minimize(problem, ALEXR(step=1e6, dual_step=1e6), budget=Budget(iterations=10_000), rng=0)

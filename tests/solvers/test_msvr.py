@@ -52,6 +52,7 @@ def test_with_all_blocks_the_filter_is_storm():
     np.testing.assert_allclose(xs, iterates(chi2_logistic(), storm)[1], rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_corrected_gradient_is_closer_than_the_averaged_one():
     setting = {"step": 0.05, "track": 0.1, "momentum": 0.05, "blocks": 6, "batch": 400}
     averaged = gradient_error(MSVR(**setting, gradient=AveragedGradient()))

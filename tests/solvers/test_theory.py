@@ -111,6 +111,7 @@ def test_constants_are_estimated_from_data():
     assert c.distance > np.linalg.norm(xrisk.solvers.exact(problem).w)
 
 
+@pytest.mark.slow
 def test_estimated_settings_solve_a_group_problem():
     problem = xrisk.group_dro(*table(), divergence="chi2", lam=1.0, l2=0.5)
     setting = theory.theorem_5_9(problem, 0.5)

@@ -18,7 +18,7 @@ from xrisk.certificate.rounding import (
     risk_terms,
 )
 from xrisk.compile import canonical
-from xrisk.data.products import adjoint_rounding, row_scores, scaled_norms
+from xrisk.data.products import adjoint_rounding, row_scores, scaled_norms, with_intercept
 from xrisk.functions import Restricted, Unpenalised, block_value, loss_is_affine, loss_kink
 from xrisk.functions.smoothing import plain_loss, smoothable_loss
 from xrisk.inner.oracle import inner_count, inner_dim, inner_size
@@ -85,24 +85,24 @@ class Candidate(NamedTuple):
     down: float = 1.0
 
 
-def measured(problem: Problem, columns: np.ndarray | None = None) -> Measured:
+def measured(problem: Problem, columns: np.ndarray | None = None, centre: np.ndarray | None = None) -> Measured:
     """The problem, its rows measured once for all certificates; refuses what it does not know.
 
-    ``columns`` (d,) are sizes of the columns where they are known already.
+    ``columns`` (d,) are sizes of the columns, and ``centre`` (d,) what an intercept absorbs, where they are known.
     """
     refuse_unknown(problem)
     problem = canonical(problem._replace(inner=as_linear_groups(problem.inner)))
     g, r, free = problem.inner, problem.penalty, 0
     if isinstance(r, Unpenalised):
         r, free = r.penalty, r.free
-    g, centre = centred(g) if free == 1 else (g, np.zeros(inner_size(g)))
+    g, centre = centred(g, centre) if free == 1 else (g, np.zeros(inner_size(g)))
     problem = problem._replace(inner=g)
     rows = pass_rows(g)
     scale = (column_sizes(g) if columns is None else columns)[: inner_size(g) // score_count(g)]
     scale = np.where(scale > 0.0, scale, 1.0)
     sizes = scaled_norms(rows, scale)
-    lean = np.zeros(sizes.size)
-    if free:
+    lean = (np.ones if free == 1 and with_intercept(rows) else np.zeros)(sizes.size)
+    if free and not lean.any():
         last = np.zeros((1, scale.size))
         last[0, -1] = 1.0
         lean = row_scores(rows, last)[:, 0]

@@ -168,22 +168,26 @@ def sampled(g, share, rng):
 OFFSET = 1.0  # a column whose mean is so many times its deviation is centred: an intercept absorbs the mean
 
 
-def centred(g: Any) -> tuple[Any, np.ndarray]:
-    """The inner functions with columns far from zero less their means, and these means (d,).
+def centred(g: Any, centre: np.ndarray | None = None) -> tuple[Any, np.ndarray]:
+    """The inner functions with columns far from zero less their means, and these means (d,); those given, if they are.
 
     Where the last column is that of an intercept which is free to move, this is the same problem: the intercept of
     centred columns is b + ⟨means, w⟩. Columns near zero, and storages that cannot be centred, stay as they are.
     """
+    centre = far_means(g) if centre is None else centre
+    return (with_rows(g, Centred(pass_rows(g).rows, centre[:-1].copy())) if centre.any() else g), centre
+
+
+def far_means(g: Any) -> np.ndarray:
+    """The means (d,) of the columns that are far from zero beside how much they vary, zero for all others."""
     rows, centre = pass_rows(g), np.zeros(inner_size(g))
     if score_count(g) > 1 or not (with_intercept(rows) and column_means.implemented(rows.rows)):
-        return g, centre
+        return centre
     means, squares = column_means(rows.rows)
     far = np.abs(means) > OFFSET * np.sqrt(np.maximum(squares - means**2, 0.0))
     far &= means**2 > 1e-30 * squares.max(initial=0.0)
-    if not far.any():
-        return g, centre
     centre[:-1] = np.where(far, means, 0.0)
-    return with_rows(g, Centred(rows.rows, centre[:-1].copy())), centre
+    return centre
 
 
 @generic
