@@ -58,7 +58,7 @@ def progress(console: Console, enabled: bool) -> Iterator[Any]:
 def study_grid(study: Study, width: int) -> Grid:
     """Groups in rows, models in columns, worst groups of the plain model first; with intervals where there is room."""
     is_wide = width >= WIDE
-    many = counted(study.sizes["validation_rows"], "validation row", "validation rows")
+    many = counted(study.judged_rows, f"{study.judged_on} row", f"{study.judged_on} rows")
     grid = Grid(title=Text(f"{study.metric} on {many}"), **FRAME)
     grid.add_column("group", overflow="fold")
     grid.add_column("rows", justify="right", no_wrap=True)
@@ -66,16 +66,22 @@ def study_grid(study: Study, width: int) -> Grid:
         grid.add_column(Text(arm.name), justify="right", no_wrap=True)
         if is_wide:
             grid.add_column("", justify="right", style="dim", no_wrap=True)
-    rows = study.arms[0].validation.rows
+    rows, small = study.arms[0].test.large, study.arms[0].test.small
     for row in rows[:SHOWN]:
-        found = [arm.validation[row.name] for arm in study.arms]
+        found = [arm.test[row.name] for arm in study.arms]
         grid.add_row(Text(plain(row.name)), f"{row.n:,}", *_cells(found, study.metric, is_wide))
     if len(rows) > SHOWN:
         grid.add_row(Text(f"… {len(rows) - SHOWN} more"), "")
+    if small:
+        of_rows = counted(sum(row.n for row in small), "row", "rows")
+        many = counted(len(small), "group", "groups")
+        grid.add_row(Text(f"{many} of fewer than {study.min_group_size} rows, left out ({of_rows})", style="dim"), "")
     grid.add_section()
-    worst, whole = [arm.worst for arm in study.arms], [arm.validation.overall for arm in study.arms]
-    grid.add_row("worst group", "", *_cells(worst, study.metric, is_wide), style="bold")
-    grid.add_row("all rows", f"{study.sizes['validation_rows']:,}", *_cells(whole, study.metric, is_wide))
+    whole = [arm.test.overall for arm in study.arms]
+    worst = [arm.worst for arm in study.arms if arm.worst is not None]
+    if worst:
+        grid.add_row("worst group", "", *_cells(worst, study.metric, is_wide), style="bold")
+    grid.add_row("all rows", f"{study.judged_rows:,}", *_cells(whole, study.metric, is_wide))
     return grid
 
 
@@ -91,9 +97,16 @@ def report_grid(report: GroupReport, title: str) -> Grid:
     grid.add_column("rows", justify="right")
     grid.add_column(report.metric, justify="right")
     grid.add_column("95 % interval", justify="right", style="dim")
-    for row in report.rows:
-        grid.add_row(Text(plain(row.name)), f"{row.n:,}", score(row.score, report.metric), interval(row, report.metric))
+    _add_rows(grid, report.large, report.metric)
+    if report.small:
+        grid.add_section()
+        grid.add_row(Text(f"fewer than {report.min_group_size} rows, left out of the verdict:", style="dim"))
+        _add_rows(grid, report.small, report.metric)
     grid.add_section()
-    whole = report.overall
-    grid.add_row("all rows", f"{whole.n:,}", score(whole.score, report.metric), interval(whole, report.metric))
+    _add_rows(grid, (report.overall._replace(name="all rows"),), report.metric)
     return grid
+
+
+def _add_rows(grid: Grid, rows: tuple[GroupRow, ...], metric: str) -> None:
+    for row in rows:
+        grid.add_row(Text(plain(row.name)), f"{row.n:,}", score(row.score, metric), interval(row, metric))
