@@ -48,8 +48,8 @@ def page(study):
 @pytest.fixture(scope="module")
 def regression():
     rng = np.random.default_rng(0)
-    X, group = rng.standard_normal((300, 3)), np.arange(300) % 3
-    y = X[:, 0] * (1.0 + group) + rng.standard_normal(300)
+    X, group = rng.standard_normal((450, 3)), np.arange(450) % 3
+    y = X[:, 0] * (1.0 + group) + rng.standard_normal(450)
     return compare(xrisk.GroupDRORegressor(alpha=1.0 / 3.0, l2=1e-2, random_state=0), *parts(X, y, group))
 
 

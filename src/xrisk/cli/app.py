@@ -216,7 +216,7 @@ def evaluate(model: str, data: str, min_group_size: int, as_json: bool) -> None:
     if unseen:
         out.print(Text(f"Groups without training rows: {', '.join(map(plain, unseen))}.", style="dim"))
     out.print(report_grid(report, f"{plain(data)}, {counted(len(frame), 'row', 'rows')}, by {plain(model)}"))
-    out.print(Text(plain(worst_group(report))))
+    out.print(Text(worst_group(report, plain)))
 
 
 def _table_model(path: str) -> TableModel:

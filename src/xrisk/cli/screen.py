@@ -17,6 +17,7 @@ from xrisk.report.phrases import interval, score
 from xrisk.study import Study
 
 SHOWN = 12  # groups in a table on a terminal; the report has them all
+FOLDED = 3  # groups of few rows in a table on a terminal
 WIDE = 100  # columns of a terminal that has room for intervals
 FRAME: dict[str, Any] = {"title_justify": "left", "box": SIMPLE_HEAD, "pad_edge": False}
 
@@ -66,16 +67,12 @@ def study_grid(study: Study, width: int) -> Grid:
         grid.add_column(Text(arm.name), justify="right", no_wrap=True)
         if is_wide:
             grid.add_column("", justify="right", style="dim", no_wrap=True)
-    rows, small = study.arms[0].test.large, study.arms[0].test.small
-    for row in rows[:SHOWN]:
-        found = [arm.test[row.name] for arm in study.arms]
-        grid.add_row(Text(plain(row.name)), f"{row.n:,}", *_cells(found, study.metric, is_wide))
-    if len(rows) > SHOWN:
-        grid.add_row(Text(f"… {len(rows) - SHOWN} more"), "")
-    if small:
-        of_rows = counted(sum(row.n for row in small), "row", "rows")
-        many = counted(len(small), "group", "groups")
-        grid.add_row(Text(f"{many} of fewer than {study.min_group_size} rows, left out ({of_rows})", style="dim"), "")
+    first = study.arms[0].test
+    _add_groups(grid, study, first.large, SHOWN, is_wide)
+    if first.small:
+        grid.add_section()
+        grid.add_row(Text(f"fewer than {first.min_group_size} rows, left out of the verdict:", style="dim"))
+        _add_groups(grid, study, first.small, FOLDED, is_wide)
     grid.add_section()
     whole = [arm.test.overall for arm in study.arms]
     worst = [arm.worst for arm in study.arms if arm.worst is not None]
@@ -83,6 +80,14 @@ def study_grid(study: Study, width: int) -> Grid:
         grid.add_row("worst group", "", *_cells(worst, study.metric, is_wide), style="bold")
     grid.add_row("all rows", f"{study.judged_rows:,}", *_cells(whole, study.metric, is_wide))
     return grid
+
+
+def _add_groups(grid: Grid, study: Study, rows: tuple[GroupRow, ...], most: int, is_wide: bool) -> None:
+    for row in rows[:most]:
+        found = [arm.test[row.name] for arm in study.arms]
+        grid.add_row(Text(plain(row.name)), f"{row.n:,}", *_cells(found, study.metric, is_wide))
+    if len(rows) > most:
+        grid.add_row(Text(f"… {len(rows) - most} more"), "")
 
 
 def _cells(rows: list[GroupRow], metric: str, is_wide: bool) -> list[str]:

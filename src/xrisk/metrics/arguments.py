@@ -47,7 +47,7 @@ def _probabilities(y_pred: Any, n_classes: int) -> np.ndarray:
     if n_classes < 2 or found.ndim != 2 or found.shape[1] != n_classes:
         raise ValueError(
             "y_pred must be the probabilities of the classes of y_true, at least two, one column each (of two classes "
-            f"also those of the second alone), got shape {np.shape(y_pred)} for {n_classes} in y_true"
+            f"also those of the second alone), got rows of shape {np.shape(y_pred)[1:]} for {n_classes} in y_true"
         )
     if not ((found >= 0.0) & (found <= 1.0)).all():
         raise ValueError("y_pred must be probabilities for metric='neg_log_loss', some are not between 0 and 1")

@@ -131,7 +131,7 @@ def worst_group_scorer(
     >>> from sklearn.preprocessing import StandardScaler
     >>> from xrisk.datasets import make_spurious
     >>> from xrisk.metrics import worst_group_scorer
-    >>> X, y, groups, *_ = make_spurious(1000, random_state=0)
+    >>> X, y, groups, *_ = make_spurious(6000, random_state=0)
     >>> with sklearn.config_context(enable_metadata_routing=True):
     ...     model = make_pipeline(StandardScaler(), LogisticRegression())
     ...     grid = {"logisticregression__C": [0.001, 1.0]}

@@ -1,8 +1,10 @@
 """Numbers and findings of a study as people read them."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from xrisk.applications import DIVERGENCES
+from xrisk.metrics import GroupReport
 from xrisk.phrases import counted
 from xrisk.run import Stop
 from xrisk.study import Study
@@ -135,15 +137,15 @@ def _compared(study: Study, found: Any) -> str:
     return f"{one} beats {other} by {ends}" if low > 0.0 else f"{one} and {other} cannot be told apart ({ends})"
 
 
-def worst_group(report: Any) -> str:
-    """The worst group of a report, in a sentence."""
+def worst_group(report: GroupReport, shown: Callable[[str], str] = str) -> str:
+    """The worst group of a report, in a sentence; ``shown`` makes its name fit for what it is shown on."""
     row = report.worst
     if row is None:
         return f"No group has {report.min_group_size} rows: no worst group is named."
     sure = f" (95 % interval {interval(row, report.metric)})" if row.score_low is not None else ""
     left = counted(len(report.small), "group", "groups")
     out = f" {left} of fewer than {report.min_group_size} rows left out." if report.small else ""
-    return f"Worst group: {row.name}, {report.metric} {score(row.score, report.metric)}{sure}.{out}"
+    return f"Worst group: {shown(row.name)}, {report.metric} {score(row.score, report.metric)}{sure}.{out}"
 
 
 class Proof(NamedTuple):

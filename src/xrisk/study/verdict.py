@@ -49,9 +49,9 @@ def decide(keys: tuple[str, ...], gains: np.ndarray, groups: np.ndarray, *, task
     Notes
     -----
     The means of a group, one for each model, are drawn from the normal distribution with their covariance over its
-    rows, which are the same for all models; to it one row of the variance of all rows is added, without which a group
-    of a few rows that are all right would be sure. The bounds are quantiles over the draws of the difference between
-    two models' least means.
+    rows, which are the same for all models. To it one row is added that may as well be right as wrong (of a regression:
+    with the variance over all rows), without which a group of a few rows that are all right would be sure. The bounds
+    are quantiles over the draws of the difference between two models' least means.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def decide(keys: tuple[str, ...], gains: np.ndarray, groups: np.ndarray, *, task
     if not large.size:
         return Verdict(keys[0], (), 0, left_out)
     rng = np.random.default_rng(0)
-    spread = gains.var(axis=0)
+    spread = np.full(len(keys), 0.25 if task == "classification" else gains.var(axis=0).max())
     worst = np.full((DRAWS, len(keys)), np.inf)
     for code in large:
         worst = np.minimum(worst, _drawn_means(gains[codes == code], spread, rng))
