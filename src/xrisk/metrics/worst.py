@@ -75,7 +75,7 @@ def worst_group_score(
     y_true, y_pred = same_length(y_true, y_pred)
     grouping = encode_groups(groups, len(y_true))
     weight = np.ones(len(y_true)) if sample_weight is None else weights_of(sample_weight, len(y_true))
-    sizes = [np.count_nonzero(weight[rows]) for rows in grouping.rows()]
+    sizes = [int(np.count_nonzero(weight[rows])) for rows in grouping.rows()]
     least = least_size(min_group_size)
     if max(sizes) < least:
         raise ValueError(
