@@ -25,9 +25,8 @@ def main() -> None:
 
     model = xrisk.GroupDROClassifier(divergence="max", l2=L2, random_state=0)
     study = compare(model, rows(train), rows(test))
-    print(
-        f"{study.sizes['groups']} groups, {study.sizes['train_rows']:,} training rows, {study.judged_rows:,} test rows\n"
-    )
+    sizes = study.sizes
+    print(f"{sizes['groups']} groups, {sizes['train_rows']:,} training rows, {study.judged_rows:,} test rows\n")
     print(summary(study))
     for arm in study.arms:
         print(f"{arm.name + ', worst group:':<26}{arm.worst.name}, {arm.worst.n} rows")
