@@ -150,6 +150,47 @@ def test_of_several_strengths_the_best_is_chosen(table):
     assert told["settings"]["l2"] == [1e-3, 100.0]
 
 
+def test_the_rows_of_the_verdict_are_apart_from_those_that_choose(table):
+    sizes = fit_json(table, "--groups", "race", "--l2", "1e-3,100", "--test", "0.2")["data"]
+    assert (sizes["train_rows"] + sizes["validation_rows"] + sizes["test_rows"], sizes["test_rows"]) == (300, 60)
+    one = fit_json(table, "--groups", "race")
+    assert (one["data"]["test_rows"], one["judged_on"]) == (0, "validation")
+    assert fit_json(table, "--groups", "race", "--l2", "1e-3,100")["judged_on"] == "test"
+
+
+@pytest.mark.parametrize(("kept", "index"), [("erm", 0), ("reweighted", 1), ("robust", 2)])
+def test_the_model_that_is_asked_for_is_saved(table, tmp_path, kept, index):
+    told = fit_json(table, "--groups", "race", "--save", kept, "--out", tmp_path / "m.xrisk")
+    assert told["saved"] == kept
+    model = xrisk.load(tmp_path / "m.xrisk")
+    assert model.groups == ("Black", "White")
+    assert (model.model.alpha, len(model.model.groups_)) == ((1.0, 1), (1.0, 2), (0.1, 2))[index]
+    done = json.loads(run("evaluate", tmp_path / "m.xrisk", table, "--json").stdout)
+    assert done["groups_not_trained_on"] == []
+
+
+def test_unless_told_otherwise_the_recommended_model_is_saved(table, tmp_path):
+    told = fit_json(table, "--groups", "race", "--out", tmp_path / "m.xrisk")
+    assert told["saved"] == told["recommended"] == told["verdict"]["recommended"]
+
+
+def test_a_group_of_few_rows_is_folded_in_fit_and_shown_apart_in_evaluate(table, tmp_path):
+    frame = people()
+    frame.loc[:7, "race"] = "Few"
+    frame.to_csv(table, index=False)
+    done = run("fit", table, "--target", "y", "--groups", "race", "--out", tmp_path / "m.xrisk")
+    said = " ".join(done.stdout.split())
+    assert "fewer than 30 rows, left out of the verdict" in said
+    assert "Trained on the logistic loss, scored by accuracy" in said
+    assert "Recommended is the simplest" in said
+    done = run("evaluate", tmp_path / "m.xrisk", table)
+    assert "fewer than 30 rows, left out of the verdict" in done.stdout
+    assert "1 group of fewer than 30 rows left out." in " ".join(done.stdout.split())
+    found = json.loads(run("evaluate", tmp_path / "m.xrisk", table, "--min-group-size", 5, "--json").stdout)
+    assert found["min_group_size"] == 5
+    assert found["worst"] == found["groups"][0]
+
+
 def test_a_limit_that_ran_out_is_exit_code_three(table):
     done = run("fit", table, "--target", "y", "--groups", "race", "--tol", "1e-15")
     assert done.exit_code == 3
@@ -259,6 +300,7 @@ def test_a_bad_file_gets_one_sentence_and_exit_code_two(tmp_path, text, said):
         (("--loss", "squared"), "loss must be one of"),
         (("--task", "regression"), "must hold numbers for regression"),
         (("--drop", "nobody"), "there is no column 'nobody'"),
+        (("--test", "0.8"), "validation and test must be positive and leave rows to train on, got 0.25 and 0.8"),
         (("--bins", "1"), "--bins must be at least 2"),
         (("--out", "no/such/folder/m.xrisk"), "its folder does not exist"),
         (("--tol", "0"), "tol must be positive"),
@@ -325,6 +367,7 @@ WRONG_MODELS = {
     "coef_ of text": (of_model("coef_", "text"), "coef_ must be an array of numbers, got 'text'"),
     "coef_ too short": (of_model("coef_", np.ones((1, 2))), r"got shape (1, 2)"),
     "groups_ = 5": (of_model("groups_", 5), "groups_ must be the names of groups, got 5"),
+    "groups of numbers": (lambda model: model.set_params(groups=(1,)), "groups must be names of groups, got (1,)"),
     "groups_ of numbers": (of_model("groups_", (1, 2)), "groups_ must be the names of groups"),
     "encoding = None": (lambda model: model.set_params(encoding=None), "encoding must be that of a table, got None"),
     "model = None": (lambda model: model.set_params(model=None), "model must be a fitted linear model, got None"),

@@ -1,5 +1,6 @@
 """The page about a study."""
 
+import itertools
 import json
 import re
 import shutil
@@ -17,7 +18,8 @@ from xrisk.datasets import make_spurious
 from xrisk.report import render, write_report
 from xrisk.report.figures import ticks
 from xrisk.report.page import _environment
-from xrisk.study import compare
+from xrisk.report.phrases import cards, summary, verdict
+from xrisk.study import Difference, Verdict, compare
 from xrisk.tables import parts
 
 pytest.importorskip("jinja2")
@@ -46,8 +48,8 @@ def page(study):
 @pytest.fixture(scope="module")
 def regression():
     rng = np.random.default_rng(0)
-    X, group = rng.standard_normal((300, 3)), np.arange(300) % 3
-    y = X[:, 0] * (1.0 + group) + rng.standard_normal(300)
+    X, group = rng.standard_normal((450, 3)), np.arange(450) % 3
+    y = X[:, 0] * (1.0 + group) + rng.standard_normal(450)
     return compare(xrisk.GroupDRORegressor(alpha=1.0 / 3.0, l2=1e-2, random_state=0), *parts(X, y, group))
 
 
@@ -138,6 +140,53 @@ def test_a_group_of_one_row_is_not_told_as_rows(study):
     assert "the smallest, few, has 1 row, the largest" in render(study._replace(sizes=sizes))
 
 
+def test_small_groups_are_folded_and_said_to_be_left_out(study, page):
+    few = study.verdict.small
+    assert few == 2
+    assert (
+        f"<summary>{few} groups of fewer than 30 validation rows in numbers, left out of the verdict</summary>" in page
+    )
+    assert f"({few} smaller ones are left out)" in page
+    assert {row.name for row in study.arms[0].test.small}.isdisjoint({arm.worst.name for arm in study.arms})
+
+
+def test_where_no_group_is_large_the_page_names_no_worst_one(rows):
+    study = compare(xrisk.GroupDROClassifier(alpha=0.5, l2=1e-2, random_state=0), *rows, min_group_size=1000)
+    page = render(study)
+    assert "No group has 1000 validation rows, so the models cannot be told apart" in page
+    assert study.to_dict()["models"][0]["worst"] is None
+
+
+def test_every_headline_has_all_three_models(study):
+    said = summary(study)
+    assert all(f"{arm.name} {100 * arm.worst.score:.1f}" in said for arm in study.arms)
+    assert all([name for name, _ in card.values] == [arm.name for arm in study.arms] for card in cards(study)[:2])
+
+
+def test_the_metric_is_named_beside_the_loss(page):
+    assert "Trained on the logistic loss, scored by accuracy" in page
+
+
+@pytest.mark.parametrize("key", ["erm", "reweighted", "robust"])
+def test_the_verdict_has_the_same_words_whoever_wins(study, key):
+    order = ["erm", "reweighted", "robust"]
+    others = [each for each in order if each != key]
+    pairs = tuple(
+        Difference(one, other, 0.1, 0.3) if one == key else Difference(one, other, -0.3, -0.1)
+        for one, other in itertools.combinations(reversed(order), 2)
+        if key in (one, other)
+    )
+    said = verdict(study._replace(verdict=Verdict(key, pairs, 2, 0)))
+    name = study.arm(key).name
+    assert all(f"{name} beats {study.arm(other).name} by +10.0 to +30.0" in said for other in others)
+    assert said.endswith(f"Recommended is the simplest that no other is sure to beat: {name}.")
+
+
+def test_models_that_rows_cannot_tell_apart_are_said_to_be(study):
+    level = Verdict("erm", (Difference("robust", "erm", -0.02, 0.1),), 2, 0)
+    assert "Robust and ERM cannot be told apart (-2.0 to +10.0)" in verdict(study._replace(verdict=level))
+
+
 def test_several_studies_share_a_page(study, regression):
     page = render([study, regression], title="Two")
     assert len(data_of(page)) == 2
@@ -148,7 +197,7 @@ def test_several_studies_share_a_page(study, regression):
 def test_errors_of_a_regression_are_told_as_errors(regression):
     page = render(regression)
     assert "Root mean squared error" in page
-    assert regression.best.worst.score == min(arm.worst.score for arm in regression.arms)
+    assert regression.arms[0].worst.score == max(row.score for row in regression.arms[0].test.large)
 
 
 def test_a_model_that_is_not_certified_says_so():

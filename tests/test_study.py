@@ -7,6 +7,7 @@ from sklearn.linear_model import LogisticRegression
 import xrisk
 from xrisk.datasets import make_spurious
 from xrisk.study import compare
+from xrisk.study.verdict import decide
 from xrisk.tables import parts
 
 
@@ -19,6 +20,11 @@ def rows():
 @pytest.fixture(scope="module")
 def study(rows):
     return compare(xrisk.GroupDROClassifier(alpha=0.5, l2=1e-2, random_state=0), *rows)
+
+
+@pytest.fixture(scope="module")
+def all_groups(rows):
+    return compare(xrisk.GroupDROClassifier(alpha=0.5, l2=1e-2, random_state=0), *rows, min_group_size=1)
 
 
 def test_the_plain_model_is_logistic_regression(study, rows):
@@ -35,8 +41,8 @@ def test_the_reweighted_model_is_logistic_regression_with_the_groups_weighted_al
     np.testing.assert_allclose(study.arms[1].model.coef_, known.coef_, atol=0.05)
 
 
-def test_the_worst_group_fares_better_under_the_robust_model(study):
-    assert study.robust.worst.score > study.arms[0].worst.score + 0.1
+def test_the_worst_group_fares_better_under_the_robust_model(all_groups):
+    assert all_groups.robust.worst.score > all_groups.arms[0].worst.score + 0.1
 
 
 def test_the_bounds_enclose_the_certified_optimum(study):
@@ -47,9 +53,80 @@ def test_the_bounds_enclose_the_certified_optimum(study):
 
 def test_of_several_strengths_each_model_gets_the_best_on_its_worst_group():
     table = make_spurious(600, random_state=0)
-    rows = parts(table.X, table.y, table.groups)
+    train, held = parts(table.X, table.y, table.groups, validation=0.5)
+    rows = (train, *parts(*held, validation=0.5))
     model = xrisk.GroupDROClassifier(alpha=0.5, random_state=0)
     chosen = compare(model, *rows, l2=(1e-3, 10.0))
     alone = [compare(model, *rows, l2=(l2,)) for l2 in (1e-3, 10.0)]
     for k in range(3):
-        assert chosen.arms[k].worst.score == max(each.arms[k].worst.score for each in alone)
+        found = [each.arms[k].validation.worst.score for each in alone]
+        assert chosen.arms[k].validation.worst.score == max(found)
+    assert chosen.judged_on == "test"
+    assert chosen.sizes["test_rows"] == rows[2].y.size == chosen.arms[0].test.overall.n
+
+
+def test_the_rows_that_choose_a_strength_cannot_judge_it(rows):
+    with pytest.raises(ValueError, match="test must be given to choose from 2 l2"):
+        compare(xrisk.GroupDROClassifier(), *rows, l2=(1e-3, 1.0))
+
+
+def judged(*columns, groups, task="classification", min_group_size=30):
+    keys = ("erm", "reweighted", "robust")[: len(columns)]
+    return decide(keys, np.column_stack(columns), np.asarray(groups), task=task, min_group_size=min_group_size)
+
+
+def test_a_few_rows_decide_nothing():
+    right = np.ones(102)
+    few = np.where(np.arange(102) < 2, 0.0, right)
+    found = judged(few, right, groups=np.repeat(["few", "many"], [2, 100]))
+    assert (found.recommended, found.groups, found.small) == ("erm", 1, 1)
+
+
+def test_without_a_large_group_the_simplest_is_recommended_and_nothing_claimed():
+    found = judged(np.zeros(20), np.ones(20), groups=np.zeros(20))
+    assert (found.recommended, found.differences) == ("erm", ())
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["the simple one", "the other"])
+def test_whoever_is_surely_better_is_recommended(order):
+    half, most = np.arange(200) % 2, np.arange(200) % 10 > 0
+    found = judged(*[(half, most)[k] for k in order], groups=np.repeat(["u", "v"], 100))
+    assert found.recommended == ("reweighted" if order == (0, 1) else "erm")
+    (difference,) = found.differences
+    assert difference.low > 0.2 or difference.high < -0.2
+
+
+def test_models_that_rows_cannot_tell_apart_are_level_and_the_simplest_is_recommended():
+    right = (np.arange(100) % 3 > 0).astype(float)
+    one_more = right.copy()
+    one_more[0] = 1.0
+    found = judged(right, one_more, groups=np.zeros(100))
+    assert found.recommended == "erm"
+    assert found.differences[0].low < 0.0 < found.differences[0].high
+
+
+def test_a_group_of_one_row_is_never_sure():
+    found = judged(np.arange(61) > 0, np.ones(61), groups=np.arange(61) > 0, min_group_size=1)
+    assert found.recommended == "erm"
+
+
+def test_bounds_hold_the_true_difference_about_as_often_as_they_say():
+    rng, hits = np.random.default_rng(0), 0
+    for _ in range(200):
+        first = rng.random(120) < np.repeat([0.6, 0.9], 60)
+        second = np.where(rng.random(120) < 0.8, first, rng.random(120) < np.repeat([0.85, 0.9], 60))
+        (bound,) = judged(first, second, groups=np.repeat([0, 1], 60)).differences
+        hits += bound.low <= 0.05 <= bound.high
+    assert hits >= 180
+
+
+def test_errors_of_a_regression_are_compared_as_roots():
+    error = np.random.default_rng(0).standard_normal(4000) ** 2
+    (bound,) = judged(-9.0 * error, -error, groups=np.zeros(4000), task="regression").differences
+    assert bound.low < 2.0 < bound.high
+
+
+def test_the_verdict_of_a_study_is_on_its_large_groups(study):
+    assert (study.verdict.groups, study.verdict.small) == (2, 2)
+    assert study.recommended.key == study.verdict.recommended
+    assert study.arms[0].worst.n >= study.min_group_size == 30

@@ -22,6 +22,7 @@ from xrisk.cli.options import (
     DEFAULT_LOSS,
     Refused,
     divergence_options,
+    min_group_size_option,
     numbers,
     one_line_errors,
     refuse_unwritable,
@@ -32,9 +33,9 @@ from xrisk.estimators import GroupDROClassifier, GroupDRORegressor
 from xrisk.persistence import load, save
 from xrisk.phrases import counted
 from xrisk.report import write_report
-from xrisk.report.phrases import score, verdict
+from xrisk.report.phrases import scored, verdict, worst_group
 from xrisk.run import Stop
-from xrisk.study import Study, compare, judge
+from xrisk.study import ARMS, Arm, Study, compare, judge
 from xrisk.tables import TableModel
 from xrisk.tables.prepare import Prepared, TableOptions, column_rows, prepare, without_target
 from xrisk.tables.read import read_table
@@ -68,18 +69,25 @@ app.add_command(compare_methods, "compare")
 @click.option("--bins", default=4, show_default=True, help="Bins that many-valued numbers in --groups are cut into.")
 @click.option("--groups-as-features", is_flag=True, help="Predict from the columns of the groups too.")
 @click.option("--validation", default=0.25, show_default=True, help="Share of validation rows.")
+@click.option(
+    "--test", type=float, help="Share of test rows, for the verdict. Default with several --l2: --validation."
+)
+@min_group_size_option
 @click.option("--seed", default=0, show_default=True, help="Of the split and of the fit.")
 @click.option("--tol", default=1e-3, show_default=True, help="Certified relative gap to reach.")
 @click.option("--max-seconds", type=float, help="Limit on the time of each fit.")
-@click.option("--out", type=click.Path(dir_okay=False), help="Write the robust model here.")
+@click.option("--out", type=click.Path(dir_okay=False), help="Write the model that the verdict recommends here.")
+@click.option("--save", "kept", type=click.Choice(["recommended", *ARMS]), default="recommended", show_default=True)
 @click.option("--report", "page", type=click.Path(dir_okay=False), help="Write a page (HTML) here.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
 @one_line_errors
 def fit(data: str, **options: Any) -> None:
     """Fit a model on a table (CSV or Parquet), beside plain and re-weighted ones.
 
-    The three models have the same loss and penalty and are judged by one rule: their score on the worst group of
-    the validation rows. Of several strengths --l2 each model gets its best by that rule.
+    The three models have the same loss and penalty and are judged by one rule: the score of their worst group of
+    validation rows, among groups of at least --min-group-size rows. Recommended is the simplest that no other is sure
+    to beat (confidence 95 %). Of several strengths --l2 each model gets its best by its worst group of validation
+    rows, and the verdict is on test rows apart from these. --out writes the recommended model, --save names another.
     """
     asked = TableOptions(**{name: options[name] for name in TableOptions._fields})
     quiet = options["as_json"]
@@ -87,21 +95,30 @@ def fit(data: str, **options: Any) -> None:
         refuse_unwritable(path)
     if asked.bins < 2 or options["seed"] < 0:
         raise Refused(f"--bins must be at least 2 and --seed not negative, got {asked.bins} and {options['seed']}")
-    prepared = prepare(read_table(data), asked, data, validation=options["validation"], seed=options["seed"])
+    several = len(options["l2"]) > 1
+    test = options["validation"] if several and options["test"] is None else options["test"]
+    shares = {"validation": options["validation"], "test": test}
+    prepared = prepare(read_table(data), asked, data, **shares, seed=options["seed"])
     out, err = Console(soft_wrap=False), Console(stderr=True)
     if not quiet:
         out.print(_column_grid(prepared, data))
     study = _study(prepared, data, options, err, quiet)
     if options["out"]:
-        save(TableModel(prepared.encoding, study.robust.model), options["out"])
+        names = tuple(np.unique(prepared.train.groups).tolist())
+        save(TableModel(prepared.encoding, _kept(study, options).model, names), options["out"])
     if options["page"]:
         write_report(options["page"], study)
     if quiet:
         told = {"command": "fit", **study.to_dict(), "columns": _columns(prepared)}
-        click.echo(json.dumps({**told, "model": options["out"], "report": options["page"]}, allow_nan=False))
+        told |= {"model": options["out"], "saved": _kept(study, options).key if options["out"] else None}
+        click.echo(json.dumps({**told, "report": options["page"]}, allow_nan=False))
     else:
         _tell(out, study, options)
     raise SystemExit(0 if study.robust.model.stop_ is Stop.CONVERGED else NOT_CERTIFIED)
+
+
+def _kept(study: Study, options: dict[str, Any]) -> Arm:
+    return study.recommended if options["kept"] == "recommended" else study.arm(options["kept"])
 
 
 def _columns(prepared: Prepared) -> list[dict[str, str]]:
@@ -109,7 +126,8 @@ def _columns(prepared: Prepared) -> list[dict[str, str]]:
 
 
 def _column_grid(prepared: Prepared, data: str) -> Grid:
-    rows = counted(prepared.train.y.size + prepared.validation.y.size, "row", "rows")
+    kinds = (prepared.train, prepared.validation, prepared.test)
+    rows = counted(sum(part.y.size for part in kinds if part is not None), "row", "rows")
     grid = Grid(title=Text(f"{plain(data)}: {rows}; columns as guessed"), **FRAME)
     for title in ("column", "taken as", ""):
         grid.add_column(title, overflow="fold")
@@ -134,7 +152,9 @@ def _study(prepared: Prepared, data: str, options: dict[str, Any], err: Console,
             model,
             prepared.train,
             prepared.validation,
+            prepared.test,
             l2=options["l2"],
+            min_group_size=options["min_group_size"],
             title=f"{target} by {' × '.join(groups)}",
             description=f"{Path(data).name}: predict {target} from {columns}.",
             notes=prepared.notes,
@@ -148,9 +168,10 @@ def _tell(out: Console, study: Study, options: dict[str, Any]) -> None:
         out.print(Text(plain(note), style="dim"))
     out.print(study_grid(study, out.width))
     _tell_proof(out, study)
-    for what, path in (("Model", options.get("out")), ("Report", options.get("page"))):
-        if path:
-            out.print(Text(f"{what}: {path}"))
+    if options["out"]:
+        out.print(Text(f"Model: {options['out']}, {_kept(study, options).name}"))
+    if options["page"]:
+        out.print(Text(f"Report: {options['page']}"))
 
 
 def _tell_proof(out: Console, study: Study) -> None:
@@ -161,15 +182,17 @@ def _tell_proof(out: Console, study: Study) -> None:
         f"Robust model: {said}; {proof.dual:.6g} ≤ optimum ≤ {proof.primal:.6g}, relative gap {proof.relative:.1e}.",
         highlight=False,
     )
-    out.print(verdict(study), highlight=False)
+    for sentence in (scored(study), verdict(study)):
+        out.print(sentence, highlight=False, markup=False)
 
 
 @app.command()
 @click.argument("model")
 @click.argument("data")
+@min_group_size_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
 @one_line_errors
-def evaluate(model: str, data: str, as_json: bool) -> None:
+def evaluate(model: str, data: str, min_group_size: int, as_json: bool) -> None:
     """Score a model that `xrisk fit` wrote on the groups of another table; the table is encoded as it was then."""
     if not Path(model).exists():
         raise Refused(f"{model} does not exist")
@@ -180,12 +203,12 @@ def evaluate(model: str, data: str, as_json: bool) -> None:
         raise Refused(f"{data}: the target {fitted.encoding.target!r} has no values")
     frame = frame[held]
     groups = group_names(fitted.encoding.group_labels(frame), len(frame))
-    report = judge(fitted.model, fitted.predict(frame), y, groups)
+    report = judge(fitted.model, fitted.predict(frame), y, groups, min_group_size)
     without = int((~held).sum())
-    unseen = sorted(set(np.unique(groups).tolist()) - set(fitted.model.groups_))
+    unseen = sorted(set(np.unique(groups).tolist()) - set(fitted.groups))
     if as_json:
         told = {"command": "evaluate", "rows": len(frame), "rows_without_target": without, **report.to_dict()}
-        click.echo(json.dumps({**told, "worst": report.rows[0]._asdict(), "groups_not_trained_on": unseen}))
+        click.echo(json.dumps({**told, "groups_not_trained_on": unseen}))
         return
     out = Console()
     if without:
@@ -193,8 +216,7 @@ def evaluate(model: str, data: str, as_json: bool) -> None:
     if unseen:
         out.print(Text(f"Groups without training rows: {', '.join(map(plain, unseen))}.", style="dim"))
     out.print(report_grid(report, f"{plain(data)}, {counted(len(frame), 'row', 'rows')}, by {plain(model)}"))
-    worst = report.rows[0]
-    out.print(Text(f"Worst group: {plain(worst.name)}, {score(worst.score, report.metric)}."))
+    out.print(Text(worst_group(report, plain)))
 
 
 def _table_model(path: str) -> TableModel:
@@ -211,9 +233,10 @@ def _table_model(path: str) -> TableModel:
 @app.command()
 @click.option("--report", "page", type=click.Path(dir_okay=False), default="xrisk-demo.html", show_default=True)
 @click.option("--seed", default=0, show_default=True, help="Of the data, the splits and the fits.")
+@min_group_size_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
 @one_line_errors
-def demo(page: str, seed: int, as_json: bool) -> None:
+def demo(page: str, seed: int, min_group_size: int, as_json: bool) -> None:
     """Three problems on built-in data: ERM against xrisk, a table for each, and a page about all of them.
 
     The first run compiles; the machine code stays on disk.
@@ -223,7 +246,7 @@ def demo(page: str, seed: int, as_json: bool) -> None:
     studies = []
     for model, rows, about in problems(seed):
         with progress(err, enabled=err.is_terminal and not as_json) as watch:
-            study = compare(model, *rows, **about, watch=watch)
+            study = compare(model, *rows, **about, min_group_size=min_group_size, watch=watch)
         studies.append(study)
         if not as_json:
             out.print(Text(f"\n{study.title}", style="bold"))

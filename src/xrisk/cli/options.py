@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from xrisk.applications.arguments import DIVERGENCES, divergences_that_take
+from xrisk.metrics import MIN_GROUP_SIZE
 
 DEFAULT_LOSS = {"classification": "logistic", "regression": "squared"}
 
@@ -38,6 +39,15 @@ def divergence_options(command: Callable) -> Callable:
     ):
         command = option(command)
     return command
+
+
+min_group_size_option = click.option(
+    "--min-group-size",
+    type=click.IntRange(min=1),
+    default=MIN_GROUP_SIZE,
+    show_default=True,
+    help="Groups with fewer rows to be judged by are left out of the verdict.",
+)
 
 
 def words(context: Any, option: Any, value: str | None) -> tuple[str, ...]:

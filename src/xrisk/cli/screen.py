@@ -17,6 +17,7 @@ from xrisk.report.phrases import interval, score
 from xrisk.study import Study
 
 SHOWN = 12  # groups in a table on a terminal; the report has them all
+FOLDED = 3  # groups of few rows in a table on a terminal
 WIDE = 100  # columns of a terminal that has room for intervals
 FRAME: dict[str, Any] = {"title_justify": "left", "box": SIMPLE_HEAD, "pad_edge": False}
 
@@ -58,7 +59,7 @@ def progress(console: Console, enabled: bool) -> Iterator[Any]:
 def study_grid(study: Study, width: int) -> Grid:
     """Groups in rows, models in columns, worst groups of the plain model first; with intervals where there is room."""
     is_wide = width >= WIDE
-    many = counted(study.sizes["validation_rows"], "validation row", "validation rows")
+    many = counted(study.judged_rows, f"{study.judged_on} row", f"{study.judged_on} rows")
     grid = Grid(title=Text(f"{study.metric} on {many}"), **FRAME)
     grid.add_column("group", overflow="fold")
     grid.add_column("rows", justify="right", no_wrap=True)
@@ -66,17 +67,27 @@ def study_grid(study: Study, width: int) -> Grid:
         grid.add_column(Text(arm.name), justify="right", no_wrap=True)
         if is_wide:
             grid.add_column("", justify="right", style="dim", no_wrap=True)
-    rows = study.arms[0].validation.rows
-    for row in rows[:SHOWN]:
-        found = [arm.validation[row.name] for arm in study.arms]
-        grid.add_row(Text(plain(row.name)), f"{row.n:,}", *_cells(found, study.metric, is_wide))
-    if len(rows) > SHOWN:
-        grid.add_row(Text(f"… {len(rows) - SHOWN} more"), "")
+    first = study.arms[0].test
+    _add_groups(grid, study, first.large, SHOWN, is_wide)
+    if first.small:
+        grid.add_section()
+        grid.add_row(Text(f"fewer than {first.min_group_size} rows, left out of the verdict:", style="dim"))
+        _add_groups(grid, study, first.small, FOLDED, is_wide)
     grid.add_section()
-    worst, whole = [arm.worst for arm in study.arms], [arm.validation.overall for arm in study.arms]
-    grid.add_row("worst group", "", *_cells(worst, study.metric, is_wide), style="bold")
-    grid.add_row("all rows", f"{study.sizes['validation_rows']:,}", *_cells(whole, study.metric, is_wide))
+    whole = [arm.test.overall for arm in study.arms]
+    worst = [arm.worst for arm in study.arms if arm.worst is not None]
+    if worst:
+        grid.add_row("worst group", "", *_cells(worst, study.metric, is_wide), style="bold")
+    grid.add_row("all rows", f"{study.judged_rows:,}", *_cells(whole, study.metric, is_wide))
     return grid
+
+
+def _add_groups(grid: Grid, study: Study, rows: tuple[GroupRow, ...], most: int, is_wide: bool) -> None:
+    for row in rows[:most]:
+        found = [arm.test[row.name] for arm in study.arms]
+        grid.add_row(Text(plain(row.name)), f"{row.n:,}", *_cells(found, study.metric, is_wide))
+    if len(rows) > most:
+        grid.add_row(Text(f"… {len(rows) - most} more"), "")
 
 
 def _cells(rows: list[GroupRow], metric: str, is_wide: bool) -> list[str]:
@@ -91,9 +102,16 @@ def report_grid(report: GroupReport, title: str) -> Grid:
     grid.add_column("rows", justify="right")
     grid.add_column(report.metric, justify="right")
     grid.add_column("95 % interval", justify="right", style="dim")
-    for row in report.rows:
-        grid.add_row(Text(plain(row.name)), f"{row.n:,}", score(row.score, report.metric), interval(row, report.metric))
+    _add_rows(grid, report.large, report.metric)
+    if report.small:
+        grid.add_section()
+        grid.add_row(Text(f"fewer than {report.min_group_size} rows, left out of the verdict:", style="dim"))
+        _add_rows(grid, report.small, report.metric)
     grid.add_section()
-    whole = report.overall
-    grid.add_row("all rows", f"{whole.n:,}", score(whole.score, report.metric), interval(whole, report.metric))
+    _add_rows(grid, (report.overall._replace(name="all rows"),), report.metric)
     return grid
+
+
+def _add_rows(grid: Grid, rows: tuple[GroupRow, ...], metric: str) -> None:
+    for row in rows:
+        grid.add_row(Text(plain(row.name)), f"{row.n:,}", score(row.score, metric), interval(row, metric))

@@ -5,10 +5,10 @@ rows it was not trained on: by `worst_group_score` on validation rows, the basel
 average, the hyperparameters that win are those that give up the small groups, and a robust method looks no better
 than plain training; a baseline chosen by the average and a robust method by the worst group is no comparison either.
 With scikit-learn's searches, `worst_group_scorer` is that rule. The worst of many small groups is a noisy number:
-`group_report` says how noisy.
+groups of fewer than ``min_group_size`` rows (30) are no candidates, and `group_report` says how noisy the others are.
 """
 
-from xrisk.metrics.arguments import METRICS, Metric
+from xrisk.metrics.arguments import METRICS, MIN_GROUP_SIZE, Metric
 from xrisk.metrics.groups import group_report
 from xrisk.metrics.intervals import wilson_interval
 from xrisk.metrics.report import GroupReport, GroupRow
@@ -16,6 +16,7 @@ from xrisk.metrics.worst import cvar, worst_group_score, worst_group_scorer
 
 __all__ = [
     "METRICS",
+    "MIN_GROUP_SIZE",
     "GroupReport",
     "GroupRow",
     "Metric",

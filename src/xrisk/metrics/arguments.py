@@ -1,12 +1,14 @@
-"""What the arguments of scores mean: words for metrics, rows of one length, weights."""
+"""What the arguments of scores mean: words for metrics, rows of one length, weights, the least size of a group."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.metrics import accuracy_score, mean_absolute_error, mean_squared_error
 
 Metric = Callable[..., float]
+MIN_GROUP_SIZE = 30  # rows; of fewer a score is mostly chance
 
 
 def _neg_mean_squared_error(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
@@ -17,8 +19,45 @@ def _neg_mean_absolute_error(y_true: Any, y_pred: Any, *, sample_weight: Any = N
     return -float(mean_absolute_error(y_true, y_pred, sample_weight=sample_weight))
 
 
+def _balanced_accuracy(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
+    """Mean over the classes that the rows hold of the share of each that is right."""
+    y_true, right = np.asarray(y_true), np.asarray(y_true) == np.asarray(y_pred)
+    codes = np.unique(y_true, return_inverse=True)[1]
+    weight = np.ones(len(y_true)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    total = np.bincount(codes, weight)
+    return float(np.mean(np.bincount(codes, weight * right)[total > 0.0] / total[total > 0.0]))
+
+
+def _neg_log_loss(y_true: Any, y_pred: Any, *, sample_weight: Any = None, classes: Any = None) -> float:
+    """Mean log probability of the true class; ``classes`` because the rows of a group may lack one."""
+    classes = np.unique(y_true) if classes is None else classes
+    probability = _probabilities(y_pred, len(classes))
+    own = probability[np.arange(len(y_true)), np.searchsorted(classes, y_true)]
+    # clipped as scikit-learn does: a probability of 0 for the true class has an infinite loss
+    return float(np.average(np.log(np.maximum(own, np.finfo(np.float64).eps)), weights=sample_weight))
+
+
+def _probabilities(y_pred: Any, n_classes: int) -> np.ndarray:
+    try:
+        found = np.asarray(y_pred, dtype=np.float64)
+    except ValueError as error:
+        raise ValueError("y_pred must be probabilities for metric='neg_log_loss', got labels") from error
+    if found.ndim == 1:
+        found = np.column_stack([1.0 - found, found])
+    if n_classes < 2 or found.ndim != 2 or found.shape[1] != n_classes:
+        raise ValueError(
+            "y_pred must be the probabilities of the classes of y_true, at least two, one column each (of two classes "
+            f"also those of the second alone), got rows of shape {np.shape(y_pred)[1:]} for {n_classes} in y_true"
+        )
+    if not ((found >= 0.0) & (found <= 1.0)).all():
+        raise ValueError("y_pred must be probabilities for metric='neg_log_loss', some are not between 0 and 1")
+    return found
+
+
 METRICS: dict[str, Metric] = {  # of all of them more is better, as of scikit-learn's words
     "accuracy": accuracy_score,
+    "balanced_accuracy": _balanced_accuracy,
+    "neg_log_loss": _neg_log_loss,  # of probabilities
     "neg_mean_squared_error": _neg_mean_squared_error,
     "neg_mean_absolute_error": _neg_mean_absolute_error,
 }
@@ -33,6 +72,19 @@ def metric_of(metric: str | Metric) -> Metric:
     if not callable(metric):
         raise TypeError(f"metric must be one of {', '.join(METRICS)} or a callable, got {metric!r}")
     return metric
+
+
+def metric_on(metric: str | Metric, y_true: np.ndarray) -> Metric:
+    """The metric for the groups of ``y_true``; one that needs all classes is told them."""
+    found = metric_of(metric)
+    return partial(found, classes=np.unique(y_true)) if found is _neg_log_loss else found
+
+
+def least_size(min_group_size: Any) -> int:
+    """A least number of rows, checked."""
+    if isinstance(min_group_size, bool) or min_group_size != int(min_group_size) or min_group_size < 1:
+        raise ValueError(f"min_group_size must be a number of rows, at least 1, got {min_group_size!r}")
+    return int(min_group_size)
 
 
 def same_length(y_true: Any, y_pred: Any) -> tuple[np.ndarray, np.ndarray]:

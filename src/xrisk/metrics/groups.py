@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.metrics import accuracy_score
 
 from xrisk.grouping import encode_groups
-from xrisk.metrics.arguments import Metric, metric_of, same_length
+from xrisk.metrics.arguments import MIN_GROUP_SIZE, Metric, least_size, metric_on, same_length
 from xrisk.metrics.intervals import Interval, percentiles, wilson_interval
 from xrisk.metrics.report import GroupReport, GroupRow
 
@@ -26,6 +26,7 @@ def group_report(
     confidence: float = 0.95,
     bootstrap: int = 0,
     random_state: int | np.random.Generator | None = None,
+    min_group_size: int = MIN_GROUP_SIZE,
 ) -> GroupReport:
     """How every group fares, worst first, and how sure that is.
 
@@ -50,6 +51,8 @@ def group_report(
         one row gets none: resampled it is always the same.
     random_state : int or Generator, optional
         Seed of the resampling.
+    min_group_size : int
+        Groups of fewer rows come last and are never the worst: one row more or less would decide.
 
     Returns
     -------
@@ -59,12 +62,14 @@ def group_report(
     --------
     >>> from xrisk.metrics import group_report
     >>> y, guess, group = [1, 1, 0, 0, 1, 0], [1, 1, 0, 0, 0, 0], ["a", "a", "a", "a", "b", "b"]
-    >>> print(group_report(y, guess, groups=group, losses=[0.1, 0.2, 0.3, 0.2, 2.0, 0.4]))
+    >>> losses = [0.1, 0.2, 0.3, 0.2, 2.0, 0.4]
+    >>> print(group_report(y, guess, groups=group, losses=losses, min_group_size=3))
     group  n   share  accuracy                   risk
-    b      2   33.3%    0.5000  [0.0945, 0.9055]  1.2000
     a      4   66.7%    1.0000  [0.5101, 1.0000]  0.2000
+    b      2   33.3%    0.5000  [0.0945, 0.9055]  1.2000
     all    6  100.0%    0.8333  [0.4365, 0.9699]  0.5333
     In brackets: intervals of confidence 95%, each group for itself.
+    1 group has fewer than 3 rows: listed last, never the worst.
     """
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence must be between 0 and 1, got {confidence!r}")
@@ -73,7 +78,7 @@ def group_report(
     y_true, y_pred = same_length(y_true, y_pred)
     grouping = encode_groups(groups, len(y_true))
     measure = _Measure(
-        metric_of(metric),
+        metric_on(metric, y_true),
         y_true,
         y_pred,
         None if losses is None else _losses(losses, len(y_true)),
@@ -86,13 +91,15 @@ def group_report(
         _group_row(measure, name, rows, weight_of.get(name))
         for name, rows in zip(grouping.names, grouping.rows(), strict=True)
     ]
+    least = least_size(min_group_size)
     overall = _group_row(measure, "all", np.arange(len(y_true)), None)
     return GroupReport(
-        tuple(sorted(rows, key=partial(_badness, better=1.0 if greater_is_better else -1.0))),
+        tuple(sorted(rows, key=partial(_badness, better=1.0 if greater_is_better else -1.0, least=least))),
         overall,
         metric=metric if isinstance(metric, str) else getattr(metric, "__name__", "score"),
         confidence=float(confidence),
         missing=grouping.missing,
+        min_group_size=least,
     )
 
 
@@ -139,10 +146,10 @@ def _bootstrap(measure: _Measure, rows: np.ndarray) -> tuple[Interval, Interval]
     return percentiles(scores, measure.confidence), percentiles(risks, measure.confidence)
 
 
-def _badness(row: GroupRow, better: float) -> tuple[bool, float]:
-    """Sorts the worst first; a group without a number comes last."""
+def _badness(row: GroupRow, better: float, least: int) -> tuple[bool, bool, float]:
+    """Sorts the worst first, small groups last, and among both those without a number last."""
     key = -row.risk if row.risk is not None else None if row.score is None else better * row.score
-    return (key is None, 0.0 if key is None else key)
+    return (row.n < least, key is None, 0.0 if key is None else key)
 
 
 def _losses(losses: Any, n: int) -> np.ndarray:

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from xrisk.phrases import counted
+
 
 class GroupRow(NamedTuple):
     """One group of a report; what was not asked for, or cannot be said, is None."""
@@ -25,7 +27,7 @@ class GroupReport:
     Attributes
     ----------
     rows : tuple of GroupRow
-        The groups, worst first.
+        The groups, worst first; those of fewer than ``min_group_size`` rows after all others.
     overall : GroupRow
         All rows together.
     metric : str
@@ -34,13 +36,39 @@ class GroupReport:
         Of the intervals.
     missing : int
         Rows without a group; they form the group "missing".
+    min_group_size : int
+        Groups of fewer rows are never the worst.
     """
 
     def __init__(
-        self, rows: tuple[GroupRow, ...], overall: GroupRow, *, metric: str, confidence: float, missing: int
+        self,
+        rows: tuple[GroupRow, ...],
+        overall: GroupRow,
+        *,
+        metric: str,
+        confidence: float,
+        missing: int,
+        min_group_size: int,
     ) -> None:
         self.rows, self.overall = rows, overall
         self.metric, self.confidence, self.missing = metric, confidence, missing
+        self.min_group_size = min_group_size
+
+    @property
+    def large(self) -> tuple[GroupRow, ...]:
+        """The groups of at least ``min_group_size`` rows, worst first."""
+        return tuple(row for row in self.rows if row.n >= self.min_group_size)
+
+    @property
+    def small(self) -> tuple[GroupRow, ...]:
+        """The groups of fewer rows, too few for a verdict."""
+        return tuple(row for row in self.rows if row.n < self.min_group_size)
+
+    @property
+    def worst(self) -> GroupRow | None:
+        """The worst of the large groups; None where no group is large, or none has a number."""
+        first = self.rows[0]
+        return first if first.n >= self.min_group_size and (first.score, first.risk) != (None, None) else None
 
     def __iter__(self) -> Iterator[GroupRow]:
         return iter(self.rows)
@@ -77,6 +105,12 @@ class GroupReport:
         notes = []
         if any(row.score_low is not None or row.risk_low is not None for row in self.rows):
             notes.append(f"In brackets: intervals of confidence {100.0 * self.confidence:g}%, each group for itself.")
+        if self.small:
+            few = counted(len(self.small), "group has", "groups have")
+            notes.append(f"{few} fewer than {self.min_group_size} rows: listed last, never the worst.")
+        undefined = [_clipped(row.name) for row in self.rows if row.score is None]
+        if undefined:
+            notes.append(f"No number for {self.metric} in {', '.join(undefined[:5])}{', …' * (len(undefined) > 5)}.")
         if self.missing:
             notes.append(f"Rows without a group: {self.missing}.")
         return notes
@@ -87,6 +121,8 @@ class GroupReport:
             "metric": self.metric,
             "confidence": self.confidence,
             "missing": self.missing,
+            "min_group_size": self.min_group_size,
+            "worst": None if self.worst is None else self.worst._asdict(),
             "overall": self.overall._asdict(),
             "groups": [row._asdict() for row in self.rows],
         }

@@ -8,7 +8,15 @@ import numpy as np
 from sklearn.metrics import make_scorer
 
 from xrisk.grouping import encode_groups
-from xrisk.metrics.arguments import Metric, metric_of, same_length, weights_of
+from xrisk.metrics.arguments import (
+    MIN_GROUP_SIZE,
+    Metric,
+    least_size,
+    metric_of,
+    metric_on,
+    same_length,
+    weights_of,
+)
 from xrisk.phrases import counted
 
 
@@ -20,8 +28,9 @@ def worst_group_score(
     metric: str | Metric = "accuracy",
     sample_weight: Any = None,
     greater_is_better: bool = True,
+    min_group_size: int = MIN_GROUP_SIZE,
 ) -> float:
-    """The score of the group that fares worst.
+    """The score of the group that fares worst, of those with enough rows to say so.
 
     Parameters
     ----------
@@ -29,63 +38,78 @@ def worst_group_score(
         The truth, and predictions: labels, numbers, or what else ``metric`` takes (scores, probabilities (n, classes)).
     groups : array (n,), several columns, or boolean membership
         As `xrisk.grouping.encode_groups` takes them; rows with a missing group are a group of their own.
-    metric : {"accuracy", "neg_mean_squared_error", "neg_mean_absolute_error"} or callable
+    metric : str or callable
+        "accuracy", "balanced_accuracy", "neg_log_loss", "neg_mean_squared_error", "neg_mean_absolute_error", or
         ``metric(y_true, y_pred)`` of the rows of one group, with the keyword ``sample_weight`` where weights are given.
-        A callable must do with what one group holds: one class only, for example.
+        A callable must do with what one group holds: one class only, for example. ``"neg_log_loss"`` takes
+        probabilities of the classes that ``y_true`` holds; ``"balanced_accuracy"`` is over the classes of the group.
     sample_weight : array (n,), optional
         Weights of the rows; a group whose weights are all zero is left out.
     greater_is_better : bool
         False for a callable that is a loss: the worst is then the largest.
+    min_group_size : int
+        Groups of fewer rows are left out: the worst of many small groups is the least lucky one. 1 scores them all.
 
     Returns
     -------
     float
 
+    Raises
+    ------
+    ValueError
+        If no group has ``min_group_size`` rows, or if the metric is not a number in one that has.
+
     Examples
     --------
     >>> from xrisk.metrics import worst_group_score
-    >>> worst_group_score([1, 1, 0, 0], [1, 1, 0, 1], groups=["a", "a", "b", "b"])
+    >>> y, group = [1, 1, 0, 0], ["a", "a", "b", "b"]
+    >>> worst_group_score(y, [1, 1, 0, 1], groups=group, min_group_size=2)
     0.5
-
-    The log loss, told all classes because a group may lack one:
-
-    >>> from functools import partial
-    >>> from sklearn.metrics import log_loss
-    >>> loss = partial(log_loss, labels=[0, 1])
-    >>> p = [0.9, 0.8, 0.2, 0.4]
-    >>> worst = worst_group_score([1, 1, 0, 0], p, groups=["a", "a", "b", "b"], metric=loss, greater_is_better=False)
+    >>> worst = worst_group_score(y, [0.9, 0.8, 0.2, 0.4], groups=group, metric="neg_log_loss", min_group_size=2)
     >>> round(worst, 3)
-    0.367
+    -0.367
     """
-    score = metric_of(metric)
+    metric_of(metric)
     if isinstance(metric, str) and not greater_is_better:
         raise ValueError(f"greater_is_better must be True for metric={metric!r}: more of it is better")
     y_true, y_pred = same_length(y_true, y_pred)
     grouping = encode_groups(groups, len(y_true))
-    weight = None if sample_weight is None else weights_of(sample_weight, len(y_true))
-    scores = []
-    for name, rows in zip(grouping.names, grouping.rows(), strict=True):
-        options = {} if weight is None else {"sample_weight": weight[rows]}
-        if weight is not None and not weight[rows].any():
+    weight = np.ones(len(y_true)) if sample_weight is None else weights_of(sample_weight, len(y_true))
+    sizes = [int(np.count_nonzero(weight[rows])) for rows in grouping.rows()]
+    least = least_size(min_group_size)
+    if max(sizes) < least:
+        raise ValueError(
+            f"min_group_size must leave a group to score, got {least}: of {counted(len(sizes), 'group', 'groups')} the "
+            f"largest has {counted(max(sizes), 'row', 'rows')}"
+        )
+    score, scores = metric_on(metric, y_true), []
+    for name, rows, size in zip(grouping.names, grouping.rows(), sizes, strict=True):
+        if size < least:
             continue
+        options = {} if sample_weight is None else {"sample_weight": weight[rows]}
         scores.append(float(score(y_true[rows], y_pred[rows], **options)))
         if math.isnan(scores[-1]):
-            size = counted(rows.size, "row", "rows")
-            raise ValueError(f"metric must be a number in every group, it is NaN in group {name!r} of {size}")
+            many = counted(rows.size, "row", "rows")
+            raise ValueError(f"metric must be a number in every group, it is NaN in group {name!r} of {many}")
     return min(scores) if greater_is_better else max(scores)
 
 
 def worst_group_scorer(
-    metric: str | Metric = "accuracy", *, response: str = "predict", greater_is_better: bool = True
+    metric: str | Metric = "accuracy",
+    *,
+    response: str | None = None,
+    greater_is_better: bool = True,
+    min_group_size: int = MIN_GROUP_SIZE,
 ) -> Any:
     """A scorer for scikit-learn's searches: the worst group's score, ``groups`` coming in by metadata routing.
 
     Parameters
     ----------
-    metric, greater_is_better
-        As for `worst_group_score`; the scorer of a loss gives its negative.
-    response : {"predict", "predict_proba", "decision_function"}
-        What the metric is computed of; of two classes ``predict_proba`` gives the second one's probability.
+    metric, greater_is_better, min_group_size
+        As for `worst_group_score`; the scorer of a loss gives its negative. The rows of a group are those of one fold.
+    response : {"predict", "predict_proba", "decision_function"}, optional
+        What the metric is computed of; of two classes ``predict_proba`` gives the second one's probability. By default
+        ``predict_proba`` for ``"neg_log_loss"``, ``predict`` for anything else.
 
     Returns
     -------
@@ -107,7 +131,7 @@ def worst_group_scorer(
     >>> from sklearn.preprocessing import StandardScaler
     >>> from xrisk.datasets import make_spurious
     >>> from xrisk.metrics import worst_group_scorer
-    >>> X, y, groups, *_ = make_spurious(1000, random_state=0)
+    >>> X, y, groups, *_ = make_spurious(6000, random_state=0)
     >>> with sklearn.config_context(enable_metadata_routing=True):
     ...     model = make_pipeline(StandardScaler(), LogisticRegression())
     ...     grid = {"logisticregression__C": [0.001, 1.0]}
@@ -116,8 +140,14 @@ def worst_group_scorer(
     {'logisticregression__C': 0.001}
     """
     metric_of(metric)
-    function = partial(worst_group_score, metric=metric, greater_is_better=greater_is_better)
-    scorer = make_scorer(function, response_method=response, greater_is_better=greater_is_better)
+    function = partial(
+        worst_group_score,
+        metric=metric,
+        greater_is_better=greater_is_better,
+        min_group_size=least_size(min_group_size),
+    )
+    taken = response or ("predict_proba" if metric == "neg_log_loss" else "predict")
+    scorer = make_scorer(function, response_method=taken, greater_is_better=greater_is_better)
     return scorer.set_score_request(groups=True)
 
 

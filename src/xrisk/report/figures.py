@@ -53,10 +53,13 @@ def _tick_marks(scale: Scale, metric: str, about: int = 5) -> list[dict[str, Any
     return [{"at": scale.at(value), "name": name(value)} for value in ticks(scale.low, scale.high, about)]
 
 
-def groups_figure(study: Study) -> dict[str, Any]:
-    """Every group's score with its interval, under each of the models."""
-    shown = study.arms[0].validation.rows[:SHOWN]
-    found = [[arm.validation[row.name] for arm in study.arms] for row in shown]
+def groups_figure(study: Study) -> dict[str, Any] | None:
+    """Every large group's score with its interval, under each of the models."""
+    large = study.arms[0].test.large
+    shown = large[:SHOWN]
+    if not shown:
+        return None
+    found = [[arm.test[row.name] for arm in study.arms] for row in shown]
     ends = [
         end for rows in found for row in rows for end in (row.score, row.score_low, row.score_high) if end is not None
     ]
@@ -65,8 +68,7 @@ def groups_figure(study: Study) -> dict[str, Any]:
         {
             "name": row.name,
             "n": row.n,
-            "before": score(rows[0].score, study.metric),
-            "after": score(rows[-1].score, study.metric),
+            "values": [score(each.score, study.metric) for each in rows],
             "marks": [
                 _mark(arm.key, each, scale, 15 + 13 * k)
                 for k, (arm, each) in enumerate(zip(study.arms, rows, strict=True))
@@ -78,7 +80,7 @@ def groups_figure(study: Study) -> dict[str, Any]:
     return {
         "lines": lines,
         "ticks": _tick_marks(scale, study.metric),
-        "hidden": len(study.arms[0].validation.rows) - len(shown),
+        "hidden": len(large) - len(shown),
     }
 
 
@@ -88,21 +90,27 @@ def _mark(key: str, row: Any, scale: Scale, y: int) -> dict[str, Any]:
     return {"key": key, "at": scale.at(row.score), "low": scale.at(low), "high": scale.at(high), "y": y}
 
 
-def trade_figure(study: Study) -> dict[str, Any]:
+def trade_figure(study: Study) -> dict[str, Any] | None:
     """For each model the score of all rows and of the worst group, and what lies between."""
-    pairs = [(arm, arm.validation.overall.score or 0.0, arm.worst.score or 0.0) for arm in study.arms]
-    scale = _axis([value for _, *both in pairs for value in both], study.metric)
+    worst = [arm.worst for arm in study.arms if arm.worst is not None]
+    if len(worst) < len(study.arms):
+        return None
+    pairs = [
+        (arm, row.name, arm.test.overall.score or 0.0, row.score or 0.0)
+        for arm, row in zip(study.arms, worst, strict=True)
+    ]
+    scale = _axis([value for _, _, *both in pairs for value in both], study.metric)
     lines = [
         {
             "key": arm.key,
             "name": arm.name,
             "all": scale.at(whole),
-            "worst": scale.at(worst),
+            "worst": scale.at(least),
             "all_text": score(whole, study.metric),
-            "worst_text": score(worst, study.metric),
-            "worst_name": arm.worst.name,
+            "worst_text": score(least, study.metric),
+            "worst_name": name,
         }
-        for arm, whole, worst in pairs
+        for arm, name, whole, least in pairs
     ]
     return {"lines": lines, "ticks": _tick_marks(scale, study.metric)}
 

@@ -105,6 +105,7 @@ def _view(study: Study) -> dict[str, Any]:
         "objective": phrases.objective(study),
         "summary": phrases.summary(study),
         "trade": phrases.trade(study),
+        "scored": phrases.scored(study),
         "verdict": phrases.verdict(study),
         "proof": phrases.proof(study),
         "cards": phrases.cards(study),

@@ -14,10 +14,11 @@ from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
 import xrisk
-from xrisk.metrics import GroupReport
+from xrisk.metrics import MIN_GROUP_SIZE
 from xrisk.run import TracePoint
-from xrisk.study.found import Arm, Study, score_of
-from xrisk.study.scores import judge
+from xrisk.study.found import Arm, Study
+from xrisk.study.scores import gains, judge
+from xrisk.study.verdict import Verdict, decide
 from xrisk.tables.rows import Part
 
 
@@ -25,8 +26,10 @@ def compare(
     model: Any,
     train: Part,
     validation: Part,
+    test: Part | None = None,
     *,
     l2: tuple[float, ...] | None = None,
+    min_group_size: int = MIN_GROUP_SIZE,
     title: str = "Worst groups",
     description: str = "",
     notes: tuple[str, ...] = (),
@@ -44,8 +47,13 @@ def compare(
         Not fitted; its parameters are the question.
     train, validation : Part
         Training and validation rows; `xrisk.tables.parts` makes them.
+    test : Part, optional
+        The rows of the verdict; needed where there are several ``l2`` to choose from, because the rows that chose a
+        model flatter it. With one ``l2`` the validation rows choose nothing, and the verdict may be on them.
     l2 : tuple of float, optional
         Strengths to choose from, for each of the three models by its score on the worst group of validation rows.
+    min_group_size : int
+        Groups of fewer rows are left out of choice and verdict.
     title, description, notes, settings
         For the page.
     watch : function of a name and a share
@@ -65,27 +73,34 @@ def compare(
     >>> study = compare(xrisk.GroupDROClassifier(random_state=0), *parts(table.X, table.y, table.groups))
     >>> [arm.key for arm in study.arms]
     ['erm', 'reweighted', 'robust']
+    >>> study.verdict.groups, study.verdict.small  # groups of at least 30 validation rows, and of fewer
+    (2, 2)
     """
+    strengths = tuple(l2 or (model.l2,))
+    if len(strengths) > 1 and test is None:
+        raise ValueError(f"test must be given to choose from {len(strengths)} l2: the rows that choose cannot judge")
     order = np.argsort(train.groups, kind="stable")  # in the order of groups all three problems share their kernels
     train = Part(train.X[order], np.asarray(train.y)[order], train.groups[order])
     said: list[str] = list(notes)
-    strengths = tuple(l2 or (model.l2,))
+    parts = (train, validation, validation if test is None else test)
     arms, done, total = [], 0.0, sum(WORK.values())
-    for key, (name, words) in ARMS.items():
+    for key, (name, _) in ARMS.items():
         watch(name, done / total)
-        tried = [_arm(key, name, words, model, strength, train, validation, said) for strength in strengths]
-        arms.append(max(tried, key=_worst_is_best))
+        tried = [_arm(key, clone(model).set_params(l2=each), parts, min_group_size, said) for each in strengths]
+        arms.append(max(tried, key=_chosen_by))
         done += WORK[key]
     watch("done", 1.0)
     return Study(
         title=title,
         description=description,
         task="classification" if is_classifier(model) else "regression",
-        metric=arms[0].validation.metric,
+        metric=arms[0].test.metric,
         arms=tuple(arms),
-        sizes=_sizes(model, train, validation),
+        verdict=_verdict(arms, parts[2], min_group_size),
+        judged_on="validation" if test is None else "test",
+        sizes=_sizes(model, train, validation, test),
         bounds=_bounds(arms[-1].model),
-        settings={**_parameters(model, strengths), **(settings or {})},
+        settings={**_parameters(model, strengths), "min_group_size": min_group_size, **(settings or {})},
         notes=tuple(dict.fromkeys(said)),
         versions=versions(),
         seed=model.random_state,
@@ -100,12 +115,25 @@ ARMS = {
 WORK = {"erm": 1.0, "reweighted": 1.0, "robust": 2.5}  # rough shares of the time
 
 
-def _worst_is_best(arm: Arm) -> float:
-    return score_of(arm.worst) if arm.validation.metric == "accuracy" else -score_of(arm.worst)
+def _chosen_by(arm: Arm) -> float:
+    """The score of the worst group of validation rows; of all of them where no group has enough."""
+    row = arm.validation.worst or arm.validation.overall
+    assert row.score is not None  # accuracies and errors of regression always are numbers
+    return row.score if is_classifier(arm.model) else -row.score
 
 
-def _arm(key: str, name: str, words: str, model: Any, l2: float, train: Part, validation: Part, said: list[str]) -> Arm:
-    fitted = clone(model).set_params(l2=l2)
+def _verdict(arms: list[Arm], part: Part, min_group_size: int) -> Verdict:
+    return decide(
+        tuple(arm.key for arm in arms),
+        np.column_stack([gains(arm.model, arm.model.predict(part.X), part.y) for arm in arms]),
+        part.groups,
+        task="classification" if is_classifier(arms[0].model) else "regression",
+        min_group_size=min_group_size,
+    )
+
+
+def _arm(key: str, fitted: Any, parts: tuple[Part, Part, Part], min_group_size: int, said: list[str]) -> Arm:
+    (name, words), train = ARMS[key], parts[0]
     groups: Any = train.groups
     if key != "robust":
         fitted.set_params(divergence="cvar", alpha=1.0)  # with alpha = 1 it is the mean over the groups
@@ -123,7 +151,8 @@ def _arm(key: str, name: str, words: str, model: Any, l2: float, train: Part, va
             said.append(_sentence(each))
         elif issubclass(each.category, ConvergenceWarning):
             said.append(f"{name}: {_sentence(each)}")
-    return Arm(key, name, words, l2, fitted, _judge(fitted, train), _judge(fitted, validation), seconds)
+    reports = [judge(fitted, fitted.predict(part.X), part.y, part.groups, min_group_size) for part in parts]
+    return Arm(key, name, words, fitted.l2, fitted, *reports, seconds)
 
 
 def _compile(model: Any, train: Part) -> None:
@@ -138,17 +167,15 @@ def _sentence(caught: Any) -> str:
     return text[:1].upper() + text[1:] + "."
 
 
-def _judge(model: Any, part: Part) -> GroupReport:
-    return judge(model, model.predict(part.X), part.y, part.groups)
-
-
-def _sizes(model: Any, train: Part, validation: Part) -> dict[str, Any]:
-    names, counts = np.unique(np.concatenate([train.groups, validation.groups]), return_counts=True)
-    y = np.concatenate([train.y, validation.y])
+def _sizes(model: Any, train: Part, validation: Part, test: Part | None) -> dict[str, Any]:
+    parts = (train, validation) if test is None else (train, validation, test)
+    names, counts = np.unique(np.concatenate([part.groups for part in parts]), return_counts=True)
+    y = np.concatenate([part.y for part in parts])
     sizes: dict[str, Any] = {
         "rows": int(y.size),
         "train_rows": int(train.y.size),
         "validation_rows": int(validation.y.size),
+        "test_rows": 0 if test is None else int(test.y.size),
         "features": int(train.X.shape[1]),
         "groups": int(names.size),
         "smallest_group": {"name": str(names[counts.argmin()]), "rows": int(counts.min())},

@@ -6,8 +6,12 @@ import numpy as np
 
 from xrisk.metrics import GroupReport, GroupRow
 from xrisk.run import Stop
+from xrisk.study.verdict import Verdict
 
-RULE = "models are judged by their score on the worst group of the validation rows, all of them by this rule"
+RULE = (
+    "the models are judged by the score of their worst group among those of enough rows; recommended is the first, "
+    "from the simplest on, that no other beats with confidence 95 %"
+)
 
 
 class Arm(NamedTuple):
@@ -19,13 +23,14 @@ class Arm(NamedTuple):
     l2: float
     model: Any  # the fitted estimator
     train: GroupReport
-    validation: GroupReport
+    validation: GroupReport  # on the rows that chose l2
+    test: GroupReport  # on the rows of the verdict; the validation rows where l2 was given
     seconds: float  # of the fit
 
     @property
-    def worst(self) -> GroupRow:
-        """The group of validation rows with the worst score."""
-        return self.validation.rows[0]
+    def worst(self) -> GroupRow | None:
+        """The worst group in the verdict; None where none has enough rows."""
+        return self.test.worst
 
 
 class Study(NamedTuple):
@@ -36,6 +41,8 @@ class Study(NamedTuple):
     task: str  # "classification" or "regression"
     metric: str  # "accuracy" or "root mean squared error"
     arms: tuple[Arm, ...]  # plain, re-weighted, robust
+    verdict: Verdict
+    judged_on: str  # "validation" or "test", the rows of the verdict
     sizes: dict[str, Any]  # rows, features, groups, classes
     bounds: tuple[Any, ...]  # of the robust fit, against time: points of its ``trace_``
     settings: dict[str, Any]
@@ -49,10 +56,23 @@ class Study(NamedTuple):
         return self.arms[-1]
 
     @property
-    def best(self) -> Arm:
-        """The model with the best score on its worst group of validation rows; of equals that of the best average."""
-        sign = 1.0 if self.metric == "accuracy" else -1.0
-        return max(self.arms, key=lambda arm: (sign * score_of(arm.worst), sign * score_of(arm.validation.overall)))
+    def recommended(self) -> Arm:
+        """The model that the verdict recommends."""
+        return self.arm(self.verdict.recommended)
+
+    @property
+    def min_group_size(self) -> int:
+        """Groups of fewer rows are left out of the verdict."""
+        return self.arms[0].test.min_group_size
+
+    @property
+    def judged_rows(self) -> int:
+        """The number of rows of the verdict."""
+        return self.arms[0].test.overall.n
+
+    def arm(self, key: str) -> Arm:
+        """The model called ``key``."""
+        return next(arm for arm in self.arms if arm.key == key)
 
     def to_dict(self) -> dict[str, Any]:
         """The study as dicts, lists, numbers, strings and None, ready for JSON."""
@@ -64,7 +84,11 @@ class Study(NamedTuple):
             "task": self.task,
             "metric": self.metric,
             "rule": RULE,
-            "best": self.best.key,
+            "recommended": self.verdict.recommended,
+            "verdict": self.verdict.to_dict(),
+            "judged_on": self.judged_on,
+            "min_group_size": self.min_group_size,
+            "loss": self.settings.get("loss"),
             "data": self.sizes,
             "models": [_arm_dict(arm) for arm in self.arms],
             "certificate": {key: _finite(value) for key, value in robust.certificate_._asdict().items()},
@@ -83,11 +107,6 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
-def score_of(row: GroupRow) -> float:
-    """The score of a row, NaN where there is none."""
-    return float("nan") if row.score is None else row.score
-
-
 def _arm_dict(arm: Arm) -> dict[str, Any]:
     return {
         "key": arm.key,
@@ -95,7 +114,8 @@ def _arm_dict(arm: Arm) -> dict[str, Any]:
         "minimises": arm.words,
         "l2": arm.l2,
         "seconds": arm.seconds,
-        "worst": arm.worst._asdict(),
+        "worst": None if arm.worst is None else arm.worst._asdict(),
         "validation": arm.validation.to_dict(),
+        "test": arm.test.to_dict(),
         "train": arm.train.to_dict(),
     }

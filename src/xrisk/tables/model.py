@@ -19,11 +19,14 @@ class TableModel(BaseEstimator):
         How the columns become numbers.
     model : estimator
         Fitted on the encoded columns.
+    groups : tuple of str
+        Names of the groups of the training rows; plain models were fitted without them.
     """
 
-    def __init__(self, encoding: Any = None, model: Any = None) -> None:
+    def __init__(self, encoding: Any = None, model: Any = None, groups: tuple[str, ...] = ()) -> None:
         self.encoding = encoding
         self.model = model
+        self.groups = groups
 
     def __sklearn_is_fitted__(self) -> bool:
         return self.model is not None
@@ -33,6 +36,8 @@ class TableModel(BaseEstimator):
         if not isinstance(self.encoding, TableEncoding):
             raise ValueError(f"encoding must be that of a table, got {self.encoding!r}")
         self.encoding.check()
+        if not isinstance(self.groups, tuple) or not all(isinstance(name, str) for name in self.groups):
+            raise ValueError(f"groups must be names of groups, got {self.groups!r}")
         _check_linear(self.model, len(self.encoding.feature_names()), self.encoding.task == "classification")
 
     def predict(self, frame: Any) -> np.ndarray:

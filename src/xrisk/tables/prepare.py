@@ -35,6 +35,7 @@ class Prepared(NamedTuple):
     encoding: TableEncoding
     train: Part
     validation: Part
+    test: Part | None  # where rows were asked for that choose nothing
     notes: tuple[str, ...]
 
 
@@ -49,15 +50,32 @@ class Labelled(NamedTuple):
     notes: tuple[str, ...]
 
 
-def prepare(read: Read, options: TableOptions, path: str, *, validation: float, seed: int) -> Prepared:
-    """Leave out rows without a target, split, learn the encoding from the training rows."""
+def prepare(
+    read: Read, options: TableOptions, path: str, *, validation: float, test: float | None = None, seed: int
+) -> Prepared:
+    """Leave out rows without a target, split, learn the encoding from the training rows.
+
+    ``validation`` and ``test`` are shares of all rows.
+    """
     rows = _labelled(read, options, path)
-    held_in, held_out = split(rows.groups, rows.y, validation=validation, seed=seed)
-    encoding = _encoding(rows, held_in, options)
-    train, held = (
-        Part(encoding.encode(rows.frame.iloc[part]), rows.y[part], rows.groups[part]) for part in (held_in, held_out)
+    positions = _positions(rows, validation, test, seed)
+    encoding = _encoding(rows, positions[0], options)
+    parts = [Part(encoding.encode(rows.frame.iloc[part]), rows.y[part], rows.groups[part]) for part in positions]
+    return Prepared(
+        encoding, parts[0], parts[1], parts[2] if len(parts) > 2 else None, (*rows.notes, *encoding_notes(encoding))
     )
-    return Prepared(encoding, train, held, (*rows.notes, *encoding_notes(encoding)))
+
+
+def _positions(rows: Labelled, validation: float, test: float | None, seed: int) -> list[np.ndarray]:
+    if test is None:
+        return list(split(rows.groups, rows.y, validation=validation, seed=seed))
+    if min(validation, test) <= 0.0 or validation + test >= 1.0:
+        raise ValueError(
+            f"validation and test must be positive and leave rows to train on, got {validation!r} and {test!r}"
+        )
+    train, held = split(rows.groups, rows.y, validation=validation + test, seed=seed)
+    first, last = split(rows.groups[held], rows.y[held], validation=test / (validation + test), seed=seed)
+    return [train, held[first], held[last]]
 
 
 def prepare_all(read: Read, options: TableOptions, path: str) -> tuple[TableEncoding, Part, tuple[str, ...]]:

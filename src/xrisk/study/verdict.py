@@ -1,0 +1,97 @@
+"""What the rows can decide between models: bounds on the differences of their worst groups."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+CONFIDENCE = 0.95
+DRAWS = 2000
+
+
+class Difference(NamedTuple):
+    """By how much the worst group of one model is better than that of another, on the same rows."""
+
+    key: str
+    other: str
+    low: float  # bounds of confidence 95 %, in units of the score; above zero the model called key is better
+    high: float
+
+
+class Verdict(NamedTuple):
+    """Which model the rows recommend, and what of it is sure."""
+
+    recommended: str  # key of the first model, from the simplest on, that no other is sure to beat
+    differences: tuple[Difference, ...]  # of every pair; none where no group is large enough
+    groups: int  # that are judged
+    small: int  # groups of too few rows, left out
+
+    def to_dict(self) -> dict[str, Any]:
+        """The verdict as dicts, lists, numbers and strings, ready for JSON."""
+        return {**self._asdict(), "differences": [each._asdict() for each in self.differences]}
+
+
+def decide(keys: tuple[str, ...], gains: np.ndarray, groups: np.ndarray, *, task: str, min_group_size: int) -> Verdict:
+    """The verdict on models by the gains of each row.
+
+    Parameters
+    ----------
+    keys : tuple of str
+        The models, the simplest first.
+    gains : array (n, models)
+        How well a row is predicted, more is better: 1 or 0 for right or wrong, the negative of a squared error.
+    groups : array (n,)
+        Names of the groups of the rows.
+    task : {"classification", "regression"}
+        Differences are those of accuracies, or of root mean squared errors.
+    min_group_size : int
+        Groups of fewer rows are left out.
+
+    Notes
+    -----
+    The means of a group, one for each model, are drawn from the normal distribution with their covariance over its
+    rows, which are the same for all models. To it one row is added that may as well be right as wrong (of a regression:
+    with the variance over all rows), without which a group of a few rows that are all right would be sure. The bounds
+    are quantiles over the draws of the difference between two models' least means.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xrisk.study.verdict import decide
+    >>> right = np.column_stack([np.arange(200) % 2, np.arange(200) % 10 > 0])
+    >>> decide(("a", "b"), right, np.repeat(["u", "v"], 100), task="classification", min_group_size=30).recommended
+    'b'
+    """
+    names, codes, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    large = np.flatnonzero(sizes >= min_group_size)
+    left_out = int(names.size - large.size)
+    if not large.size:
+        return Verdict(keys[0], (), 0, left_out)
+    rng = np.random.default_rng(0)
+    spread = np.full(len(keys), 0.25 if task == "classification" else gains.var(axis=0).max())
+    worst = np.full((DRAWS, len(keys)), np.inf)
+    for code in large:
+        worst = np.minimum(worst, _drawn_means(gains[codes == code], spread, rng))
+    if task == "regression":
+        worst = -np.sqrt(np.maximum(-worst, 0.0))
+    differences = tuple(
+        Difference(keys[k], keys[j], *_bounds(worst[:, k] - worst[:, j])) for k in range(len(keys)) for j in range(k)
+    )
+    beaten = {each.other for each in differences if each.low > 0.0} | {
+        each.key for each in differences if each.high < 0.0
+    }
+    recommended = next((key for key in keys if key not in beaten), keys[int(worst.mean(axis=0).argmax())])
+    return Verdict(recommended, differences, int(large.size), left_out)
+
+
+def _drawn_means(gains: np.ndarray, spread: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    n, mean = len(gains), gains.mean(axis=0)
+    apart = gains - mean
+    covariance = (apart.T @ apart + np.diag(spread)) / n**2
+    size, axes = np.linalg.eigh(covariance)
+    root = axes * np.sqrt(np.maximum(size, 0.0))  # a covariance without rank may round below zero
+    return mean + rng.standard_normal((DRAWS, mean.size)) @ root.T
+
+
+def _bounds(sample: np.ndarray) -> tuple[float, float]:
+    low, high = np.quantile(sample, [0.5 - CONFIDENCE / 2.0, 0.5 + CONFIDENCE / 2.0])
+    return float(low), float(high)
