@@ -111,7 +111,7 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
         "arrays": len(arrays),
     }
     text = json.dumps(header, allow_nan=False).encode()
-    write_archive(path, text, arrays)
+    write_archive(path, text, {str(k): array for k, array in enumerate(arrays)})
 
 
 def load(path: str | os.PathLike[str]) -> Any:
