@@ -222,7 +222,11 @@ TYPES = [
     ({"lam": None}, "lam must be a number, got None"),
     ({"l2": "1e-3?"}, r"l2 must be a number, got '1e-3\?'"),
     ({"l1": [0.1, 0.2]}, r"l1 must be a number, got \[0.1, 0.2\]"),
-    ({"divergence": None}, "outer must be an outer function or a risk, got None"),
+    ({"divergence": None}, "divergence must be one of cvar, .* or a spec of a risk, got None"),
+    ({"fit_intercept": "no"}, "fit_intercept must be True or False, got 'no'"),
+    ({"fit_intercept": 1}, "fit_intercept must be True or False, got 1"),
+    ({"l2": True}, "l2 must be a number, got True"),
+    ({"l2": "0.1"}, "l2 must be a number, got '0.1'"),
     ({"loss": None}, "loss must be a spec that implements loss_value, got None"),
     ({"loss": fn.L2()}, "loss must be a spec that implements loss_value, got L2"),
 ]
@@ -243,6 +247,37 @@ def test_arguments_of_a_wrong_type_are_refused_before_anything_is_compiled(argum
     with refuses(sentence, TypeError):
         value(**arguments)
     assert signatures() == before
+
+
+PARAMETERS = [
+    ({"tol": "a"}, "tol must be positive, got 'a'"),
+    ({"tol": None}, "tol must be positive, got None"),
+    ({"max_iter": None}, "max_iter must be a whole number, got None"),
+    ({"max_iter": 1.5}, "max_iter must be a whole number, got 1.5"),
+    ({"max_iter": True}, "max_iter must be a whole number, got True"),
+    ({"max_iter": 0}, "max_iter must be at least 1, got 0"),
+    ({"max_seconds": "a"}, "max_seconds must be positive, got 'a'"),
+    ({"fit_intercept": "no"}, "fit_intercept must be True or False, got 'no'"),
+    ({"fit_intercept": None}, "fit_intercept must be True or False, got None"),
+    ({"warm_start": "no"}, "warm_start must be True or False, got 'no'"),
+    ({"verbose": "no"}, "verbose must be a whole number, got 'no'"),
+    ({"random_state": "a"}, "random_state must be None, a whole number from 0 on or a RandomState, got 'a'"),
+    ({"random_state": -1}, "random_state must be None, a whole number from 0 on or a RandomState, got -1"),
+    ({"solver": None}, "solver must be 'auto' or a solver spec such as ALEXR.., got None"),
+    ({"divergence": 3}, "divergence must be one of cvar, .* or a spec of a risk, got 3"),
+]
+
+
+@pytest.mark.parametrize(("parameters", "sentence"), PARAMETERS, ids=[case[1][:40] for case in PARAMETERS])
+def test_a_parameter_of_the_wrong_kind_is_told_in_a_sentence(parameters, sentence, plain):
+    with refuses(sentence, (ValueError, TypeError)):
+        xrisk.GroupDROClassifier(**parameters).fit(X, Y, groups=GROUPS)
+
+
+@pytest.mark.parametrize("outer", [None, 3, ["negatives"]], ids=repr)
+def test_the_side_of_a_push_is_a_word(outer):
+    with refuses("outer must be one of negatives, positives, got", TypeError):
+        xrisk.PNormPushClassifier(outer=outer).fit(X, Y)
 
 
 def read_only(array):

@@ -28,7 +28,9 @@ def crafted(path, header=None, **arrays):
 
 def mersenne(pos):
     state = np.random.MT19937(0).state
-    return {"rng": {**state, "state": {"key": {"array": state["state"]["key"].tolist(), "dtype": "uint32"}, "pos": pos}}}
+    return {
+        "rng": {**state, "state": {"key": {"array": state["state"]["key"].tolist(), "dtype": "uint32"}, "pos": pos}}
+    }
 
 
 CRAFTED = {
@@ -49,7 +51,9 @@ CRAFTED = {
 
 
 @pytest.mark.parametrize(("header", "arrays", "said"), CRAFTED.values(), ids=CRAFTED)
-def test_a_crafted_checkpoint_is_refused_before_it_reaches_a_kernel(cvar_problem, tmp_path, plain, header, arrays, said):
+def test_a_crafted_checkpoint_is_refused_before_it_reaches_a_kernel(
+    cvar_problem, tmp_path, plain, header, arrays, said
+):
     path = tmp_path / "run"
     minimize(cvar_problem, SOLVER, budget=Budget(iterations=5), rng=0, checkpoint=Checkpoint(path))
     crafted(path, header, **arrays)

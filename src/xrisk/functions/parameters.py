@@ -1,6 +1,9 @@
 """What the parameters of a spec may be; the errors say what would be right."""
 
 import math
+from typing import Any
+
+import numpy as np
 
 
 def require(condition: bool, name: str, value: object, wanted: str) -> None:
@@ -27,6 +30,13 @@ def non_negative(name: str, value: float) -> None:
 def finite(name: str, value: float) -> None:
     """Refuse NaN and infinities."""
     require(math.isfinite(value), name, value, "finite")
+
+
+def flag(name: str, value: Any) -> bool:
+    """The value as a bool; refuse what is neither True nor False: text such as "no" would count as True."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
 
 
 def count(name: str, value: int, least: int) -> None:

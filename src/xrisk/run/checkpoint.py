@@ -214,7 +214,11 @@ def _generator(state: dict) -> np.random.Generator:
 def _is_like(known: Any, found: Any) -> bool:
     """Whether a state of a generator has the parts of another: NumPy reads beyond arrays that are too short."""
     if isinstance(known, dict):
-        return isinstance(found, dict) and known.keys() == found.keys() and all(_is_like(known[k], found[k]) for k in known)
+        return (
+            isinstance(found, dict)
+            and known.keys() == found.keys()
+            and all(_is_like(known[k], found[k]) for k in known)
+        )
     if isinstance(known, np.ndarray):
         return isinstance(found, np.ndarray) and (known.dtype, known.shape) == (found.dtype, found.shape)
     return type(known) is type(found) and (known == found if isinstance(known, str) else found >= 0)

@@ -240,7 +240,7 @@ def _checked(solver: Any, n: int) -> Any:
 
 def whole(name: str, value: Any) -> int:
     """The value as an int; refuse what is not a whole number."""
-    if not isinstance(value, numbers.Integral):
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool):
         raise ValueError(f"{name} must be a whole number, got {value!r}")
     return int(value)  # one of NumPy would compile a kernel once more
 
