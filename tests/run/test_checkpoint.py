@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from xrisk import Budget, Checkpoint, Problem, minimize, resume, solvers
+from xrisk import Budget, Checkpoint, minimize, resume, solvers
 from xrisk.auto import Auto
 from xrisk.files import read_array, read_members, write_archive
 from xrisk.run.checkpoint import _checksum, load_run
@@ -27,10 +27,8 @@ def crafted(path, header=None, **arrays):
 
 
 def mersenne(pos):
-    state = np.random.MT19937(0).state
-    return {
-        "rng": {**state, "state": {"key": {"array": state["state"]["key"].tolist(), "dtype": "uint32"}, "pos": pos}}
-    }
+    key = {"array": np.random.MT19937(0).state["state"]["key"].tolist(), "dtype": "uint32"}
+    return {"rng": {"bit_generator": "MT19937", "state": {"key": key, "pos": pos}}}
 
 
 CRAFTED = {

@@ -206,7 +206,7 @@ class LinearRobust(CallbackSupport, BaseEstimator):
         )
 
     def check(self) -> None:
-        """Refuse parameters of the wrong kind, and fitted attributes that no fit leaves behind: a file may hold both."""
+        """Refuse parameters of the wrong kind and fitted attributes that no fit leaves behind: a file may hold both."""
         self._check_parameters()
         if any(name.endswith("_") for name in vars(self)):
             self._check_fitted()

@@ -133,7 +133,7 @@ def with_leaves(blank: Any, found: dict[str, np.ndarray], prefix: str = "") -> A
 
 
 def check_like(blank: Any, found: dict[str, np.ndarray]) -> None:
-    """Refuse arrays and numbers that cannot be those of a state like ``blank``: kernels do not look before they read."""
+    """Refuse what cannot be the arrays and numbers of a state like ``blank``: kernels do not look before they read."""
     wanted = leaves(blank)
     if wanted.keys() != found.keys():
         refuse(f"its state has not the parts {', '.join(wanted)}")

@@ -176,7 +176,7 @@ def _(solver, problem, state, t, steps):
 
 @generic
 def like_state(solver, problem, blank, found):
-    """A state with arrays of the shapes that those of ``found``, read from a file, must have; ``blank`` is the first."""
+    """A state with arrays of the shapes that those of ``found``, from a file, must have; ``blank`` is the first one."""
 
 
 @like_state.otherwise
