@@ -392,6 +392,13 @@ def test_groups_never_seen_are_said(table, tmp_path):
     assert found["groups_not_trained_on"] == ["Other"]
 
 
+def test_classes_never_seen_are_said(fitted_model, tmp_path):
+    people().assign(y="perhaps").to_csv(tmp_path / "other.csv", index=False)
+    found = json.loads(run("evaluate", fitted_model, tmp_path / "other.csv", "--json").stdout)
+    assert found["classes_not_trained_on"] == ["perhaps"]
+    assert "never predicted: perhaps." in run("evaluate", fitted_model, tmp_path / "other.csv").stdout
+
+
 def python(*words, **options):
     return subprocess.run([sys.executable, *map(str, words)], capture_output=True, text=True, check=False, **options)
 

@@ -13,7 +13,7 @@ from tests.conftest import table
 from xrisk import Budget, Problem, group_dro, minimize
 from xrisk.applications import hard_nonsmooth, hard_smooth
 from xrisk.data.rows import frozen
-from xrisk.inner import Groups, Indexed, LinearModel, NoisyCoordinates, SoftmaxModel, Weighted, as_rows
+from xrisk.inner import Callables, Groups, Indexed, LinearModel, NoisyCoordinates, SoftmaxModel, Weighted, as_rows
 from xrisk.solvers import ALEXR, Decreasing, GeometricAverage, PolynomialAverage, StageAverage, Stagewise
 
 X, Y, GROUPS = table(60, 3, 3)
@@ -278,6 +278,19 @@ def test_a_parameter_of_the_wrong_kind_is_told_in_a_sentence(parameters, sentenc
 def test_the_side_of_a_push_is_a_word(outer):
     with refuses("outer must be one of negatives, positives, got", TypeError):
         xrisk.PNormPushClassifier(outer=outer).fit(X, Y)
+
+
+def moved(i, w, *more):
+    w += 1.0
+    return w[0]
+
+
+@pytest.mark.parametrize("name", ["value", "vjp", "exact"])
+def test_a_function_that_writes_into_w_is_refused(name):
+    still = {"value": lambda i, w, noise: w[0], "vjp": lambda i, w, noise, y: y, "exact": lambda i, w: w[0]}
+    g = Callables(n=2, d=1, sample=lambda i, rng, size: None, **(still | {name: moved}))
+    with refuses("read-only"):
+        minimize(Problem(g, fn.Softplus(), fn.L2(1.0)), ALEXR(blocks=2), budget=Budget(iterations=3), rng=0)
 
 
 def read_only(array):

@@ -183,18 +183,29 @@ def evaluate(model: str, data: str, as_json: bool) -> None:
     report = judge(fitted.model, fitted.predict(frame), y, groups)
     without = int((~held).sum())
     unseen = sorted(set(np.unique(groups).tolist()) - set(fitted.model.groups_))
+    strange = _strange_classes(fitted, y)
     if as_json:
         told = {"command": "evaluate", "rows": len(frame), "rows_without_target": without, **report.to_dict()}
-        click.echo(json.dumps({**told, "worst": report.rows[0]._asdict(), "groups_not_trained_on": unseen}))
+        click.echo(json.dumps({**told, "worst": report.rows[0]._asdict(), "groups_not_trained_on": unseen, **strange}))
         return
     out = Console()
     if without:
         out.print(Text(without_target(without), style="dim"))
     if unseen:
         out.print(Text(f"Groups without training rows: {', '.join(map(plain, unseen))}.", style="dim"))
+    if strange.get("classes_not_trained_on"):
+        named = ", ".join(map(plain, strange["classes_not_trained_on"]))
+        out.print(Text(f"Classes without training rows, never predicted: {named}.", style="dim"))
     out.print(report_grid(report, f"{plain(data)}, {counted(len(frame), 'row', 'rows')}, by {plain(model)}"))
     worst = report.rows[0]
     out.print(Text(f"Worst group: {plain(worst.name)}, {score(worst.score, report.metric)}."))
+
+
+def _strange_classes(fitted: TableModel, y: np.ndarray) -> dict[str, list[str]]:
+    """For JSON, the classes among targets that the model cannot predict; nothing for a regression."""
+    if fitted.encoding.task == "regression":
+        return {}
+    return {"classes_not_trained_on": sorted(set(np.unique(y).tolist()) - set(fitted.model.classes_.tolist()))}
 
 
 def _table_model(path: str) -> TableModel:

@@ -61,7 +61,7 @@ class Checkpoint:
         """Write the file so that a crash leaves the old one or the new one, never a part; ``run`` is whose it is."""
         value, x, dual = saved.best
         arrays = {f"state.{name}": np.asarray(array) for name, array in saved.state.items()}
-        arrays |= {"best.value": np.float64(value), "best.x": x, "best.dual": dual}
+        arrays |= {"best.value": np.array(value, dtype=float), "best.x": x, "best.dual": dual}
         for name, kind in POINTS.items():
             arrays[f"points.{name}"] = np.array([getattr(point, name) for point in saved.points], dtype=kind)
         header = {
