@@ -212,6 +212,7 @@ ARGUMENTS = [
     ({"divergence": "chi3"}, "divergence must be one of cvar, chi2, chi2-b, kl, max or a spec, got 'chi3'"),
     ({"loss": "log"}, "loss must be one of logistic, .* got 'log'"),
     ({"l1": -1.0}, "l1 must be finite and not negative, got -1.0"),
+    ({"l1": 1e155}, r"l1 must be at most 1e\+150, got 1e\+155"),
     ({"l2": np.inf}, "l2 must be finite and not negative, got inf"),
     ({"l2": np.nan}, "l2 must be finite and not negative, got nan"),
     ({"divergence": fn.Square()}, "outer must be non-decreasing"),

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+MOST_STRENGTH = 1e150  # of a norm: methods square it
+
 
 def require(condition: bool, name: str, value: object, wanted: str) -> None:
     """Raise ``ValueError`` naming the parameter, its value and what would be right.
@@ -25,6 +27,12 @@ def positive(name: str, value: float) -> None:
 def non_negative(name: str, value: float) -> None:
     """Refuse what is not a finite number from zero on."""
     require(math.isfinite(value) and value >= 0, name, value, "non-negative" if math.isfinite(value) else "finite")
+
+
+def norm_strength(name: str, value: float) -> None:
+    """Refuse what is not a number from zero on whose square is a number too."""
+    non_negative(name, value)
+    require(value <= MOST_STRENGTH, name, value, f"at most {MOST_STRENGTH:g}")
 
 
 def finite(name: str, value: float) -> None:
