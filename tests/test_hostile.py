@@ -275,6 +275,30 @@ def test_a_parameter_of_the_wrong_kind_is_told_in_a_sentence(parameters, sentenc
         xrisk.GroupDROClassifier(**parameters).fit(X, Y, groups=GROUPS)
 
 
+RUNS = [
+    ({"budget": Budget(iterations="a")}, "iterations must be a number or None, got 'a'"),
+    ({"budget": Budget(seconds=True)}, "seconds must be a number or None, got True"),
+    ({"rng": "a"}, "rng must be None, a whole number from 0 on or a Generator, got 'a'"),
+    ({"rng": -1}, "rng must be None, a whole number from 0 on or a Generator, got -1"),
+    ({"w0": "start"}, r"w0 must be an array of numbers of shape .3,., got str"),
+    ({"solver": "alexr"}, r"solver must be a solver spec such as ALEXR.., got 'alexr'"),
+    ({"solver": ALEXR}, "solver must be a solver spec such as ALEXR.., got <class"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "sentence"), RUNS, ids=[case[1][:40] for case in RUNS])
+def test_an_argument_of_a_run_of_the_wrong_kind_is_told_in_a_sentence(arguments, sentence):
+    known = {"solver": ALEXR(), "w0": None, "budget": Budget(iterations=1), "rng": 0} | arguments
+    with refuses(sentence, TypeError):
+        minimize(Problem(LOGISTIC, fn.CVaRRisk(0.5)), **known)
+
+
+@pytest.mark.parametrize("make", [lambda: xrisk.Checkpoint("run", every="a"), lambda: xrisk.Trace(ratio="a")])
+def test_how_often_is_a_number(make):
+    with refuses("(every|ratio) must be .*, got 'a'"):
+        make()
+
+
 @pytest.mark.parametrize("outer", [None, 3, ["negatives"]], ids=repr)
 def test_the_side_of_a_push_is_a_word(outer):
     with refuses("outer must be one of negatives, positives, got", TypeError):

@@ -2,6 +2,7 @@
 
 import json
 import math
+import numbers
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -49,8 +50,8 @@ class Checkpoint:
     """
 
     def __init__(self, path: str | Path, *, every: float = 30.0) -> None:
-        if not every >= 0:
-            raise ValueError(f"every must not be negative, got {every}")
+        if not (isinstance(every, numbers.Real) and every >= 0):
+            raise ValueError(f"every must be a number of seconds, not negative, got {every!r}")
         self.path, self._every, self._last = Path(path), every, time.monotonic()
 
     def due(self) -> bool:

@@ -96,7 +96,7 @@ def minimize(
     """
     with ctrl_c() as pressed:
         run = _Run(problem, budget, Trace() if trace is None else trace, until, pressed)
-        cut = run.start(solver, w0, np.random.default_rng(rng))
+        cut = run.start(solver, w0, _generator(rng))
         return run.loop(tuple(observers), None if cut else checkpoint, cut)
 
 
@@ -176,6 +176,8 @@ class _Run:
         return stop
 
     def prepare(self, solver: Any, w: np.ndarray) -> None:
+        if isinstance(solver, type) or not hasattr(solver, "prepare"):
+            raise TypeError(f"solver must be a solver spec such as ALEXR(), got {solver!r}")
         self.problem, self.solver = solver.prepare(self.stated)
         self.state = self.solver.init(self.problem, self.solver.start(self.stated, w), self.rng)
 
@@ -350,13 +352,23 @@ class _Run:
         return Result(w, value, dual, stop, self.trace, self.progress, x, slopes, proved, gap)
 
 
+def _generator(rng: Any) -> np.random.Generator:
+    try:
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"rng must be None, a whole number from 0 on or a Generator, got {rng!r}") from error
+
+
 def first_point(problem: Problem, w0: np.ndarray | None) -> np.ndarray:
     d = inner_size(problem.inner)
     if w0 is None:
         w = np.zeros(d)
         apply_prox(problem.penalty, w, 1.0)
         return w
-    w = np.array(w0, dtype=np.float64)
+    try:
+        w = np.array(w0, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"w0 must be an array of numbers of shape ({d},), got {type(w0).__name__}") from error
     if w.shape != (d,) or not np.isfinite(w).all():
         raise ValueError(f"w0 must be finite and of shape ({d},), got shape {w.shape}")
     return w
