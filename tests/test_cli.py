@@ -360,12 +360,20 @@ def of_encoding(name, value):
 
 
 WRONG_MODELS = {
-    "no coef_": (lambda model: without(model, "coef_"), "model must be a fitted linear model"),
-    "no intercept_": (lambda model: without(model, "intercept_"), "model must be a fitted linear model"),
+    "no coef_": (lambda model: without(model, "coef_"), "coef_ must be an array of finite numbers, got None"),
+    "no intercept_": (lambda model: without(model, "intercept_"), "intercept_ must be an array of finite numbers"),
     "no groups_": (lambda model: without(model, "groups_"), "groups_ must be the names of groups, got None"),
     "no classes_": (lambda model: without(model, "classes_"), "classes_ must be an array of at least two classes"),
-    "coef_ of text": (of_model("coef_", "text"), "coef_ must be an array of numbers, got 'text'"),
+    "coef_ of text": (of_model("coef_", "text"), "coef_ must be an array of finite numbers, got 'text'"),
     "coef_ too short": (of_model("coef_", np.ones((1, 2))), r"got shape (1, 2)"),
+    "coef_ of NaN": (lambda model: model.model.coef_.fill(np.nan), "coef_ must be an array of finite numbers"),
+    "coef_ of whole numbers": (of_model("coef_", np.ones((1, 3), dtype=int)), "coef_ must be an array of finite"),
+    "a class twice": (of_model("classes_", np.array(["a", "a"])), "at least two classes, each once"),
+    "stop_ = 5": (of_model("stop_", 5), "stop_ must be a Stop, got 5"),
+    "trace_ of numbers": (of_model("trace_", (1, 2)), "trace_ must be a tuple of trace points"),
+    "risks of one group": (of_model("group_risk_", np.ones(1)), "group_risk_ must have a number for each"),
+    "tol = 'a'": (of_model("tol", "a"), "tol must be positive, got 'a'"),
+    "fit_intercept = 'no'": (of_model("fit_intercept", "no"), "fit_intercept must be True or False, got 'no'"),
     "groups_ = 5": (of_model("groups_", 5), "groups_ must be the names of groups, got 5"),
     "groups of numbers": (lambda model: model.set_params(groups=(1,)), "groups must be names of groups, got (1,)"),
     "groups_ of numbers": (of_model("groups_", (1, 2)), "groups_ must be the names of groups"),
@@ -388,7 +396,7 @@ def test_a_well_formed_file_of_a_wrong_model_is_refused_in_a_sentence(table, fit
     xrisk.save(model, tmp_path / "wrong.xrisk")
     done = run("evaluate", tmp_path / "wrong.xrisk", table)
     assert done.exit_code == 2, done.output
-    assert "wrong.xrisk is no model that xrisk fit wrote: " in done.stderr
+    assert "wrong.xrisk cannot be loaded: " in done.stderr
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
 
@@ -425,6 +433,13 @@ def test_groups_never_seen_are_said(table, tmp_path):
     people().assign(race="Other").to_csv(tmp_path / "other.csv", index=False)
     found = json.loads(run("evaluate", tmp_path / "m.xrisk", tmp_path / "other.csv", "--json").stdout)
     assert found["groups_not_trained_on"] == ["Other"]
+
+
+def test_classes_never_seen_are_said(fitted_model, tmp_path):
+    people().assign(y="perhaps").to_csv(tmp_path / "other.csv", index=False)
+    found = json.loads(run("evaluate", fitted_model, tmp_path / "other.csv", "--json").stdout)
+    assert found["classes_not_trained_on"] == ["perhaps"]
+    assert "never predicted: perhaps." in run("evaluate", fitted_model, tmp_path / "other.csv").stdout
 
 
 def python(*words, **options):

@@ -13,7 +13,7 @@ from tests.conftest import table
 from xrisk import Budget, Problem, group_dro, minimize
 from xrisk.applications import hard_nonsmooth, hard_smooth
 from xrisk.data.rows import frozen
-from xrisk.inner import Groups, Indexed, LinearModel, NoisyCoordinates, SoftmaxModel, Weighted, as_rows
+from xrisk.inner import Callables, Groups, Indexed, LinearModel, NoisyCoordinates, SoftmaxModel, Weighted, as_rows
 from xrisk.solvers import ALEXR, Decreasing, GeometricAverage, PolynomialAverage, StageAverage, Stagewise
 
 X, Y, GROUPS = table(60, 3, 3)
@@ -212,6 +212,7 @@ ARGUMENTS = [
     ({"divergence": "chi3"}, "divergence must be one of cvar, chi2, chi2-b, kl, max or a spec, got 'chi3'"),
     ({"loss": "log"}, "loss must be one of logistic, .* got 'log'"),
     ({"l1": -1.0}, "l1 must be finite and not negative, got -1.0"),
+    ({"l1": 1e155}, r"l1 must be at most 1e\+150, got 1e\+155"),
     ({"l2": np.inf}, "l2 must be finite and not negative, got inf"),
     ({"l2": np.nan}, "l2 must be finite and not negative, got nan"),
     ({"divergence": fn.Square()}, "outer must be non-decreasing"),
@@ -222,7 +223,11 @@ TYPES = [
     ({"lam": None}, "lam must be a number, got None"),
     ({"l2": "1e-3?"}, r"l2 must be a number, got '1e-3\?'"),
     ({"l1": [0.1, 0.2]}, r"l1 must be a number, got \[0.1, 0.2\]"),
-    ({"divergence": None}, "outer must be an outer function or a risk, got None"),
+    ({"divergence": None}, "divergence must be one of cvar, .* or a spec of a risk, got None"),
+    ({"fit_intercept": "no"}, "fit_intercept must be True or False, got 'no'"),
+    ({"fit_intercept": 1}, "fit_intercept must be True or False, got 1"),
+    ({"l2": True}, "l2 must be a number, got True"),
+    ({"l2": "0.1"}, "l2 must be a number, got '0.1'"),
     ({"loss": None}, "loss must be a spec that implements loss_value, got None"),
     ({"loss": fn.L2()}, "loss must be a spec that implements loss_value, got L2"),
 ]
@@ -243,6 +248,74 @@ def test_arguments_of_a_wrong_type_are_refused_before_anything_is_compiled(argum
     with refuses(sentence, TypeError):
         value(**arguments)
     assert signatures() == before
+
+
+PARAMETERS = [
+    ({"tol": "a"}, "tol must be positive, got 'a'"),
+    ({"tol": None}, "tol must be positive, got None"),
+    ({"max_iter": None}, "max_iter must be a whole number, got None"),
+    ({"max_iter": 1.5}, "max_iter must be a whole number, got 1.5"),
+    ({"max_iter": True}, "max_iter must be a whole number, got True"),
+    ({"max_iter": 0}, "max_iter must be at least 1, got 0"),
+    ({"max_seconds": "a"}, "max_seconds must be positive, got 'a'"),
+    ({"fit_intercept": "no"}, "fit_intercept must be True or False, got 'no'"),
+    ({"fit_intercept": None}, "fit_intercept must be True or False, got None"),
+    ({"warm_start": "no"}, "warm_start must be True or False, got 'no'"),
+    ({"verbose": "no"}, "verbose must be a whole number, got 'no'"),
+    ({"random_state": "a"}, "random_state must be None, a whole number from 0 on or a RandomState, got 'a'"),
+    ({"random_state": -1}, "random_state must be None, a whole number from 0 on or a RandomState, got -1"),
+    ({"solver": None}, "solver must be 'auto' or a solver spec such as ALEXR.., got None"),
+    ({"divergence": 3}, "divergence must be one of cvar, .* or a spec of a risk, got 3"),
+]
+
+
+@pytest.mark.parametrize(("parameters", "sentence"), PARAMETERS, ids=[case[1][:40] for case in PARAMETERS])
+def test_a_parameter_of_the_wrong_kind_is_told_in_a_sentence(parameters, sentence, plain):
+    with refuses(sentence, (ValueError, TypeError)):
+        xrisk.GroupDROClassifier(**parameters).fit(X, Y, groups=GROUPS)
+
+
+RUNS = [
+    ({"budget": Budget(iterations="a")}, "iterations must be a number or None, got 'a'"),
+    ({"budget": Budget(seconds=True)}, "seconds must be a number or None, got True"),
+    ({"rng": "a"}, "rng must be None, a whole number from 0 on or a Generator, got 'a'"),
+    ({"rng": -1}, "rng must be None, a whole number from 0 on or a Generator, got -1"),
+    ({"w0": "start"}, r"w0 must be an array of numbers of shape .3,., got str"),
+    ({"solver": "alexr"}, r"solver must be a solver spec such as ALEXR.., got 'alexr'"),
+    ({"solver": ALEXR}, "solver must be a solver spec such as ALEXR.., got <class"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "sentence"), RUNS, ids=[case[1][:40] for case in RUNS])
+def test_an_argument_of_a_run_of_the_wrong_kind_is_told_in_a_sentence(arguments, sentence):
+    known = {"solver": ALEXR(), "w0": None, "budget": Budget(iterations=1), "rng": 0} | arguments
+    with refuses(sentence, TypeError):
+        minimize(Problem(LOGISTIC, fn.CVaRRisk(0.5)), **known)
+
+
+@pytest.mark.parametrize("make", [lambda: xrisk.Checkpoint("run", every="a"), lambda: xrisk.Trace(ratio="a")])
+def test_how_often_is_a_number(make):
+    with refuses("(every|ratio) must be .*, got 'a'"):
+        make()
+
+
+@pytest.mark.parametrize("outer", [None, 3, ["negatives"]], ids=repr)
+def test_the_side_of_a_push_is_a_word(outer):
+    with refuses("outer must be one of negatives, positives, got", TypeError):
+        xrisk.PNormPushClassifier(outer=outer).fit(X, Y)
+
+
+def moved(i, w, *more):
+    w += 1.0
+    return w[0]
+
+
+@pytest.mark.parametrize("name", ["value", "vjp", "exact"])
+def test_a_function_that_writes_into_w_is_refused(name):
+    still = {"value": lambda i, w, noise: w[0], "vjp": lambda i, w, noise, y: y, "exact": lambda i, w: w[0]}
+    g = Callables(n=2, d=1, sample=lambda i, rng, size: None, **(still | {name: moved}))
+    with refuses("read-only"):
+        minimize(Problem(g, fn.Softplus(), fn.L2(1.0)), ALEXR(blocks=2), budget=Budget(iterations=3), rng=0)
 
 
 def read_only(array):

@@ -381,8 +381,8 @@ def repeated_member():
 
 REFUSED = {
     "nothing": (b"", "it is empty"),
-    "text": (b"hello", "it is cut short, or no model"),
-    "a pickle": (pickle.dumps(Bomb()), "it is cut short, or no model"),
+    "text": (b"hello", "it is cut short, or nothing that xrisk wrote"),
+    "a pickle": (pickle.dumps(Bomb()), "it is cut short, or nothing that xrisk wrote"),
     "an empty archive": (b"PK\x05\x06" + bytes(18), "it has no header"),
     "no header": (archive().replace(b"header.json", b"hearse.json"), "it has no header"),
     "an archive of arrays": (archive(header="[]"), "it is no model written by xrisk.save"),
@@ -407,16 +407,16 @@ REFUSED = {
     "an absolute member": (archive(members={"/etc/0.npy": npy(np.arange(3))}), "no part of the format"),
     "an extra member": (archive(members={"0.npy": npy(np.arange(3)), "run.py": "1"}), "no part of the format"),
     "a member twice": (repeated_member(), "two of its members have one name"),
-    "compressed": (archive(compression=zipfile.ZIP_DEFLATED), "is compressed, which a model never is"),
+    "compressed": (archive(compression=zipfile.ZIP_DEFLATED), "is compressed, which xrisk never does"),
     "a zip bomb": (
         archive(members={"0.npy": bytes(10**7)}, compression=zipfile.ZIP_DEFLATED),
-        "is compressed, which a model never is",
+        "is compressed, which xrisk never does",
     ),
     "a pickled array": (
         archive(members={"0.npy": npy(np.array([Bomb()], dtype=object), allow_pickle=True)}),
         "has the type object",
     ),
-    "a structured array": (archive(members={"0.npy": npy(np.zeros(2, [("a", "i4")]))}), "which a model never has"),
+    "a structured array": (archive(members={"0.npy": npy(np.zeros(2, [("a", "i4")]))}), "which xrisk never writes"),
     "no array": (archive(members={"0.npy": b"hello"}), "damaged"),
     "npy 2.0": (archive(members={"0.npy": npy(np.arange(3), version=(2, 0))}), "not of NumPy's format 1.0"),
     "a huge shape": (shaped("(1000000000000,)"), "does not go with its size"),

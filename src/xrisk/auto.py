@@ -17,7 +17,9 @@ from xrisk.problem import Problem
 from xrisk.solvers.base import (
     Stop,
     calls_ahead,
+    check_code,
     check_positive,
+    check_state,
     iterations_made,
     known_certificate,
     known_phase,
@@ -25,6 +27,7 @@ from xrisk.solvers.base import (
     known_stop,
     known_value,
     knows_more,
+    like_state,
     passes_made,
 )
 from xrisk.solvers.card import CERTIFIABLE, MethodCard
@@ -384,6 +387,22 @@ def _certified(problem: Staged, solver: Auto, state: AutoState, run: Any, slopes
 def bounds(state: AutoState) -> Certificate:
     """What is proved so far."""
     return between(state.primal, state.dual)
+
+
+@like_state.of(Auto)
+def _(solver, problem, blank, found):
+    check_code("stage", found.stage, problem.stages)
+    there = problem.stages[found.stage]
+    if not running(there.solver, found).w.size:
+        return blank
+    return with_running(there.solver, blank, there.solver.init(there.task(), blank.w, np.random.default_rng(0)))
+
+
+@check_state.of(Auto)
+def _(solver, state):
+    check_code("ended", state.ended, ENDINGS)
+    check_state(Newton(), state.newton)
+    check_state(SmoothedLBFGS(), state.lbfgs)
 
 
 @known_stop.of(Auto)

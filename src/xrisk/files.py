@@ -6,7 +6,7 @@ import math
 import os
 import uuid
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
@@ -57,26 +57,26 @@ def refuse(sentence: str) -> NoReturn:
     raise UnreadableError(sentence)
 
 
-def write_archive(path: str | os.PathLike[str], header: bytes, arrays: list[np.ndarray]) -> None:
-    """Write ``header.json`` and the arrays ``0.npy``, ``1.npy``, … as a zip archive of stored members."""
+def write_archive(path: str | os.PathLike[str], header: bytes, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write ``header.json`` and each array as ``name.npy`` in a zip archive of stored members."""
     with written_whole(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(zipfile.ZipInfo("header.json"), header)  # of no date: the same model is the same file
-        for k, array in enumerate(arrays):
-            with archive.open(zipfile.ZipInfo(f"{k}.npy"), "w", force_zip64=True) as member:
+        for name, array in arrays.items():
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, array, version=(1, 0), allow_pickle=False)
 
 
 def read_members(content: bytes) -> dict[str, bytes]:
     """The members of an archive; stored ones only, which together are no larger than the file."""
     if not zipfile.is_zipfile(io.BytesIO(content)):
-        refuse("it is cut short, or no model written by xrisk.save")
+        refuse("it is cut short, or nothing that xrisk wrote")
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         infos = archive.infolist()
         if len({info.filename for info in infos}) < len(infos):
             refuse("two of its members have one name")
         for info in infos:
             if info.compress_type != zipfile.ZIP_STORED or info.compress_size != info.file_size:
-                refuse(f"its member {info.filename!r} is compressed, which a model never is")
+                refuse(f"its member {info.filename!r} is compressed, which xrisk never does")
         if sum(info.file_size for info in infos) > len(content):
             refuse("its members claim to be larger than the file")
         return {info.filename: archive.read(info) for info in infos}
@@ -89,7 +89,7 @@ def read_array(data: bytes) -> np.ndarray:
         refuse("one of its arrays is not of NumPy's format 1.0")
     shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
     if dtype.hasobject or dtype.kind not in ARRAY_KINDS or dtype.itemsize == 0:
-        refuse(f"one of its arrays has the type {dtype}, which a model never has")
+        refuse(f"one of its arrays has the type {dtype}, which xrisk never writes")
     start = stream.tell()
     if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != len(data) - start:
         refuse("the shape of one of its arrays does not go with its size")

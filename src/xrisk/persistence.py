@@ -111,7 +111,7 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
         "arrays": len(arrays),
     }
     text = json.dumps(header, allow_nan=False).encode()
-    write_archive(path, text, arrays)
+    write_archive(path, text, {str(k): array for k, array in enumerate(arrays)})
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -307,7 +307,7 @@ def _decode_enum(body: Any, inside: Callable[[Any], Any]) -> Any:
 def _decode_spec(body: Any, inside: Callable[[Any], Any]) -> Any:
     name, fields = body
     cls = _listed(name, is_spec)
-    return _built(cls, {field: inside(value) for field, value in fields.items()})
+    return _checked(_built(cls, {field: inside(value) for field, value in fields.items()}))
 
 
 def _decode_estimator(body: Any, inside: Callable[[Any], Any]) -> Any:
@@ -318,7 +318,7 @@ def _decode_estimator(body: Any, inside: Callable[[Any], Any]) -> Any:
         if not is_fitted_name(cls, attribute):
             refuse(f"{attribute!r} cannot be a fitted attribute of {name}")
         setattr(estimator, attribute, inside(value))
-    return estimator
+    return _checked(estimator)
 
 
 def _built(cls: type, values: dict[str, Any]) -> Any:
@@ -326,6 +326,16 @@ def _built(cls: type, values: dict[str, Any]) -> Any:
     if unknown:
         refuse(f"{cls.__name__} has no {sorted(unknown)[0]!r} in this version of xrisk")
     return cls(**values)
+
+
+def _checked(built: Any) -> Any:
+    """What was built, if it says itself that it has a meaning; of a class without ``check`` all values are welcome."""
+    if hasattr(built, "check"):
+        try:
+            built.check()
+        except (TypeError, ValueError) as error:
+            refuse(" ".join(str(error).split()))
+    return built
 
 
 _DECODERS: dict[str, Callable[[Any, Callable[[Any], Any]], Any]] = {

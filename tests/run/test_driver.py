@@ -19,8 +19,8 @@ from xrisk import Budget, Checkpoint, Problem, Stop, Trace, minimize, resume
 from xrisk.auto import Auto
 from xrisk.inner.passes import column_sizes
 from xrisk.run import LogProgress, ProgressBar
-from xrisk.run.checkpoint import fingerprint
 from xrisk.run.clock import now
+from xrisk.run.fingerprint import fingerprint
 from xrisk.solvers import ALEXR, Newton, SmoothedLBFGS
 
 SOLVER = ALEXR(blocks=2, batch=4)

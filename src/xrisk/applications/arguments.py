@@ -29,6 +29,8 @@ from xrisk.functions import (
     loss_is_classification,
     loss_value,
 )
+from xrisk.functions.parameters import flag
+from xrisk.problem import is_outer, is_risk
 
 LOSSES: dict[str, Any] = {
     "logistic": Logistic(),
@@ -97,8 +99,10 @@ def risk_of(divergence: Any, **numbers: Any) -> Any:
     CVaRRisk(alpha=0.2)
     """
     known = {name: as_number(name, value) for name, value in numbers.items()}
-    if not isinstance(divergence, str):
+    if is_risk(divergence) or is_outer(divergence):
         return divergence
+    if not isinstance(divergence, str):
+        raise TypeError(f"divergence must be one of {', '.join(DIVERGENCES)} or a spec of a risk, got {divergence!r}")
     chosen = by_name("divergence", divergence, DIVERGENCES)
     return chosen.build(*(known[name] for name in chosen.takes))
 
@@ -125,16 +129,18 @@ def penalty_of(l1: float, l2: float, fit_intercept: bool, loss: Any) -> Any:
         penalty = L1(float(l1))
     elif l2 > 0:
         penalty = L2(float(l2))
-    if not fit_intercept or isinstance(penalty, NoPenalty) or isinstance(loss, Multinomial):
+    if not flag("fit_intercept", fit_intercept) or isinstance(penalty, NoPenalty) or isinstance(loss, Multinomial):
         return penalty
     return Unpenalised(penalty, 1)
 
 
 def as_number(argument: str, value: Any) -> float:
-    """The value as a float; ``argument`` is what an error calls it."""
+    """The value as a float; ``argument`` is what an error calls it. Text, True and False are no numbers."""
     try:
+        if isinstance(value, str | bytes | bool | np.bool_):
+            raise TypeError
         return float(value)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise TypeError(f"{argument} must be a number, got {value!r}") from error
 
 

@@ -121,6 +121,8 @@ def p_norm_push(
         "negatives": Pairs(rows, negative, positive, spec, -1.0),
         "positives": Pairs(rows, positive, negative, spec, 1.0),
     }
+    if not isinstance(outer, str):
+        raise TypeError(f"outer must be one of {', '.join(sides)}, got {outer!r}")
     return _stated(by_name("outer", outer, sides), Power(power) if power > 1.0 else Identity(), l1, l2)
 
 

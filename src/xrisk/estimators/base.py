@@ -1,6 +1,7 @@
 """What every linear robust estimator does: check the data, state the problem, solve it, keep the answer."""
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -19,12 +20,13 @@ from xrisk.certificate import NOTHING_PROVED, Certificate, certify_measured, mea
 from xrisk.data.threads import Interrupted, interruptible
 from xrisk.estimators.watching import Callbacks, CallbackSupport, GapBar, with_callbacks
 from xrisk.functions import Logistic, Multinomial, loss_is_classification
+from xrisk.functions.parameters import flag
 from xrisk.grouping import distinct
 from xrisk.inner.oracle import inner_size
 from xrisk.problem import Problem
 from xrisk.run import Budget, Result, Stop, Trace, minimize
 from xrisk.run.clock import ctrl_c, now
-from xrisk.run.observers import ProgressBar, Snapshot
+from xrisk.run.observers import ProgressBar, Snapshot, TracePoint
 from xrisk.solvers.base import check_positive, whole
 
 USER = 4  # frames up from where a fit warns to where it is called
@@ -58,6 +60,69 @@ FITTED = """    certificate_ : Certificate
     n_iter_ : int
         Iterations done.
 """
+
+
+def _check_limit(name: str, value: Any) -> None:
+    if value is not None:
+        check_positive(name, value)
+
+
+def _check_least(least: int) -> Callable[[str, Any], None]:
+    def check(name: str, value: Any) -> None:
+        if whole(name, value) < least:
+            raise ValueError(f"{name} must be at least {least}, got {value}")
+
+    return check
+
+
+def _check_verbose(name: str, value: Any) -> None:
+    _check_least(0)(name, int(value) if isinstance(value, bool | np.bool_) else value)
+
+
+def _check_seed(name: str, value: Any) -> None:
+    try:
+        check_random_state(value)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{name} must be None, a whole number from 0 on or a RandomState, got {value!r}") from error
+
+
+def _check_solver(name: str, value: Any) -> None:
+    if not (value == "auto" if isinstance(value, str) else hasattr(value, "advance")):
+        raise ValueError(f"{name} must be 'auto' or a solver spec such as ALEXR(), got {value!r}")
+
+
+PARAMETERS: dict[str, Callable[[str, Any], Any]] = {
+    "fit_intercept": flag,
+    "solver": _check_solver,
+    "tol": check_positive,
+    "max_iter": _check_least(1),
+    "max_seconds": _check_limit,
+    "warm_start": flag,
+    "random_state": _check_seed,
+    "verbose": _check_verbose,
+}
+
+
+FITTED_KINDS: dict[str, tuple[Any, str]] = {
+    "n_features_in_": (int, "a whole number"),
+    "certificate_": (Certificate, "a Certificate"),
+    "trace_": (tuple, "a tuple of trace points"),
+    "stop_": (Stop, "a Stop"),
+    "n_iter_": (int, "a whole number"),
+    "objective_": (float, "a number"),
+}
+
+
+def check_finite(name: str, value: Any) -> None:
+    """Refuse a fitted attribute that is no array of finite numbers."""
+    if not isinstance(value, np.ndarray | np.floating) or value.dtype.kind != "f" or not np.isfinite(value).all():
+        raise ValueError(f"{name} must be an array of finite numbers, got {value!r}")
+
+
+def check_names(name: str, value: Any) -> None:
+    """Refuse a fitted attribute that is no tuple of names."""
+    if not isinstance(value, tuple) or not value or not all(isinstance(each, str) for each in value):
+        raise ValueError(f"{name} must be the names of {name[:-1]}, got {value!r}")
 
 
 class Training(NamedTuple):
@@ -104,6 +169,7 @@ class LinearRobust(CallbackSupport, BaseEstimator):
         return self._fitted(self._training(X, y))
 
     def _training(self, X: Any, y: Any, sample_weight: Any = None) -> Training:
+        self._check_parameters()
         X, y = self._validated(X, y)
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
         return Training(X, y, self._coded(y, weight), weight)
@@ -139,15 +205,32 @@ class LinearRobust(CallbackSupport, BaseEstimator):
             y_numeric=isinstance(self, RegressorMixin),
         )
 
-    def _check_limits(self) -> None:
-        check_positive("tol", self.tol)
-        if whole("max_iter", self.max_iter) < 1:
-            raise ValueError(f"max_iter must be at least 1, got {self.max_iter}")
-        if self.max_seconds is not None:
-            check_positive("max_seconds", self.max_seconds)
+    def check(self) -> None:
+        """Refuse parameters of the wrong kind and fitted attributes that no fit leaves behind: a file may hold both."""
+        self._check_parameters()
+        if any(name.endswith("_") for name in vars(self)):
+            self._check_fitted()
+
+    def _check_fitted(self) -> None:
+        for name, (kind, wanted) in FITTED_KINDS.items():
+            if not isinstance(getattr(self, name, None), kind):
+                raise ValueError(f"{name} must be {wanted}, got {getattr(self, name, None)!r}")
+        if not all(isinstance(point, TracePoint) for point in self.trace_):
+            raise ValueError(f"trace_ must be {FITTED_KINDS['trace_'][1]}, got {self.trace_!r}")
+        for name in ("coef_", "intercept_"):
+            check_finite(name, getattr(self, name, None))
+        scores, features = self._n_scores(), self.n_features_in_
+        shape = np.atleast_2d(self.coef_).shape
+        if shape != (scores, features) or np.size(self.intercept_) != scores:
+            raise ValueError(f"coef_ must have {features} numbers for each of {scores} scores, got shape {shape}")
+
+    def _check_parameters(self) -> None:
+        """Refuse what all of them have in common and is of the wrong kind; the problem checks the rest."""
+        for name, value in self.get_params(deep=False).items():
+            if name in PARAMETERS:
+                PARAMETERS[name](name, value)
 
     def _solve(self, problem: Problem, watchers: list[Any]) -> Result:
-        self._check_limits()
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         w0, weights = self._warm(problem) if self.warm_start else (None, None)
         budget = Budget(iterations=self.max_iter, elapsed=self.max_seconds)
@@ -166,11 +249,9 @@ class LinearRobust(CallbackSupport, BaseEstimator):
         return self._proved(problem, result)
 
     def _solver(self, weights: np.ndarray | None) -> Any:
-        if isinstance(self.solver, str) and self.solver == "auto":
-            return Auto(self.tol) if weights is None else Auto(self.tol, np.ascontiguousarray(weights))
-        if hasattr(self.solver, "advance"):
+        if not isinstance(self.solver, str):
             return self.solver
-        raise ValueError(f"solver must be 'auto' or a solver spec such as ALEXR(), got {self.solver!r}")
+        return Auto(self.tol) if weights is None else Auto(self.tol, np.ascontiguousarray(weights))
 
     def _proved(self, problem: Problem, result: Result) -> Result:
         """The result with its certificate; converged is what is certified to the tolerance."""
@@ -284,6 +365,12 @@ class LinearRobustClassifier(ClassifierMixin, LinearRobust):
         if weighed.size < 2:
             raise ValueError(f"y must hold at least two classes of positive weight, got one class: {weighed[:1]}")
         return np.where(codes == 1, np.int8(1), np.int8(-1)) if self.classes_.size == 2 else codes
+
+    def _check_fitted(self) -> None:
+        classes = getattr(self, "classes_", None)
+        if not isinstance(classes, np.ndarray) or classes.ndim != 1 or np.unique(classes).size < max(2, classes.size):
+            raise ValueError(f"classes_ must be an array of at least two classes, each once, got {classes!r}")
+        super()._check_fitted()
 
     def _n_scores(self) -> int:
         return 1 if self.classes_.size == 2 else self.classes_.size

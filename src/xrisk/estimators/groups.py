@@ -16,6 +16,8 @@ from xrisk.estimators.base import (
     LinearRobustClassifier,
     LinearRobustRegressor,
     Training,
+    check_finite,
+    check_names,
 )
 from xrisk.estimators.watching import with_callbacks
 from xrisk.grouping import Grouping, distinct, encode_groups
@@ -123,6 +125,14 @@ class GroupRobust(LinearRobust):
     def _warm_dual(self, problem: Problem) -> np.ndarray | None:
         n, weights = inner_count(problem.inner), self.group_weights_
         return n * weights[:, None] if weights.shape == (n,) else None
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        check_names("groups_", getattr(self, "groups_", None))
+        for name in ("group_risk_", "group_weights_"):
+            check_finite(name, getattr(self, name, None))
+            if np.shape(getattr(self, name)) != (len(self.groups_),):
+                raise ValueError(f"{name} must have a number for each of the groups, got {getattr(self, name)!r}")
 
     def _keep(self, problem: Problem, result: Result, training: Training) -> None:
         super()._keep(problem, result, training)

@@ -8,7 +8,7 @@ import numpy as np
 from xrisk.applications import CLASS_LOSSES, multi_task
 from xrisk.applications.arguments import quoted
 from xrisk.applications.tasks import TaskCells, task_cells, task_slots
-from xrisk.estimators.base import FITTED, SOLVING, USER, LinearRobustClassifier, Training
+from xrisk.estimators.base import FITTED, SOLVING, USER, LinearRobustClassifier, Training, check_names
 from xrisk.estimators.groups import (
     TINY_GROUP,
     distribution,
@@ -204,6 +204,16 @@ class MultiTaskGroupDROClassifier(LinearRobustClassifier):
             times = 1 if isinstance(problem.outer, MaxOuter) else m // own.size
             row[: times * own.size] = np.repeat(own / times, times)
         return y
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        for name in ("tasks_", "groups_"):
+            check_names(name, getattr(self, name, None))
+        shape = (len(self.tasks_), len(self.groups_))
+        for name in ("group_risk_", "group_weights_"):  # risks are NaN where a task lacks a group
+            value = getattr(self, name, None)
+            if not isinstance(value, np.ndarray) or value.dtype.kind != "f" or value.shape != shape:
+                raise ValueError(f"{name} must be numbers of shape {shape}, got {value!r}")
 
     def _keep(self, problem: Problem, result: Result, training: Training) -> None:
         super()._keep(problem, result, training)

@@ -1,6 +1,11 @@
 """What the parameters of a spec may be; the errors say what would be right."""
 
 import math
+from typing import Any
+
+import numpy as np
+
+MOST_STRENGTH = 1e150  # of a norm: methods square it
 
 
 def require(condition: bool, name: str, value: object, wanted: str) -> None:
@@ -24,9 +29,22 @@ def non_negative(name: str, value: float) -> None:
     require(math.isfinite(value) and value >= 0, name, value, "non-negative" if math.isfinite(value) else "finite")
 
 
+def norm_strength(name: str, value: float) -> None:
+    """Refuse what is not a number from zero on whose square is a number too."""
+    non_negative(name, value)
+    require(value <= MOST_STRENGTH, name, value, f"at most {MOST_STRENGTH:g}")
+
+
 def finite(name: str, value: float) -> None:
     """Refuse NaN and infinities."""
     require(math.isfinite(value), name, value, "finite")
+
+
+def flag(name: str, value: Any) -> bool:
+    """The value as a bool; refuse what is neither True nor False: text such as "no" would count as True."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
 
 
 def count(name: str, value: int, least: int) -> None:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
-from xrisk.functions.parameters import count, non_negative
+from xrisk.functions.parameters import count, non_negative, norm_strength
 from xrisk.functions.special import norm
 from xrisk.generic import generic
 
@@ -60,7 +60,7 @@ class L1(NamedTuple):
 
     def check(self) -> None:
         """Refuse a negative weight."""
-        non_negative("l1", self.l1)
+        norm_strength("l1", self.l1)
 
 
 class L2(NamedTuple):
@@ -93,7 +93,7 @@ class ElasticNet(NamedTuple):
 
     def check(self) -> None:
         """Refuse a negative weight."""
-        non_negative("l1", self.l1)
+        norm_strength("l1", self.l1)
         non_negative("l2", self.l2)
 
 
@@ -112,7 +112,7 @@ class GroupLasso(NamedTuple):
 
     def check(self) -> None:
         """Refuse a negative weight, or a size that is not an integer of at least 1."""
-        non_negative("strength", self.strength)
+        norm_strength("strength", self.strength)
         non_negative("l2", self.l2)
         count("size", self.size, 1)
 

@@ -22,7 +22,7 @@ from xrisk.inner.oracle import (
 
 
 class Callables(NamedTuple):
-    """gᵢ through four functions.
+    """gᵢ through four functions; ``w`` and ``y`` are the solver's own arrays, shown to them read-only.
 
     Parameters
     ----------
@@ -87,6 +87,13 @@ class CallableBatch(NamedTuple):
     samples: list[Any]  # of one entry
 
 
+def read_only(array: np.ndarray) -> np.ndarray:
+    """What a function is shown of the solver's own array: one that wrote into it would change the run in silence."""
+    shown = array.view()
+    shown.flags.writeable = False
+    return shown
+
+
 @inner_count.of(Callables)
 def _(g):
     return g.n
@@ -130,18 +137,18 @@ def _(g, i, rng, batch):
 
 @batch_value.of(Callables)
 def _(g, i, w, batch, out):
-    out[:] = g.value(i, w, batch.samples[0])
+    out[:] = g.value(i, read_only(w), batch.samples[0])
 
 
 @batch_vjp.of(Callables)
 def _(g, i, w, batch, y, scale, grad):
-    grad += scale * np.asarray(g.vjp(i, w, batch.samples[0], y))
+    grad += scale * np.asarray(g.vjp(i, read_only(w), batch.samples[0], read_only(y)))
 
 
 @exact_values.of(Callables)
 def _(g, w, out):
     for i in range(g.n):
-        out[i] = g.exact(i, w)
+        out[i] = g.exact(i, read_only(w))
 
 
 @exact_vjp.of(Callables)

@@ -1,6 +1,7 @@
 """How long a run may take, how far it is, and why it ended."""
 
 import math
+import numbers
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -64,6 +65,8 @@ class Budget(NamedTuple):
         if not limits:
             raise ValueError("budget must limit iterations, oracle_calls, seconds or elapsed, got none of them")
         for name, limit in limits.items():
+            if isinstance(limit, bool) or not isinstance(limit, numbers.Real):
+                raise TypeError(f"{name} must be a number or None, got {limit!r}")
             if not limit >= 0:
                 raise ValueError(f"{name} must not be negative, got {limit}")
         if all(math.isinf(limit) for limit in limits.values()):

@@ -1,20 +1,31 @@
-"""A run on disk: arrays and JSON in one file, written atomically, no code inside."""
+"""A run on disk: arrays and JSON in one file, written atomically, no code inside, nothing taken on trust."""
 
-import hashlib
 import json
+import math
+import numbers
 import time
-import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.files import written_whole
+from xrisk.files import read_array, read_json, read_members, refuse, write_archive
 from xrisk.run.budget import Progress
+from xrisk.run.fingerprint import fingerprint
 from xrisk.run.observers import TracePoint
 
-FORMAT = "xrisk run 1"
+FORMAT = "xrisk run 2"
+MOST = 2**53  # that a count can be
+GENERATORS: tuple[Any, ...] = (
+    np.random.PCG64,
+    np.random.PCG64DXSM,
+    np.random.MT19937,
+    np.random.Philox,
+    np.random.SFC64,
+)
+PLACES = {"MT19937": ("pos", 624), "Philox": ("buffer_pos", 4)}  # indices that NumPy does not look at
 
 
 class Saved(NamedTuple):
@@ -39,53 +50,67 @@ class Checkpoint:
     """
 
     def __init__(self, path: str | Path, *, every: float = 30.0) -> None:
-        if not every >= 0:
-            raise ValueError(f"every must not be negative, got {every}")
+        if not (isinstance(every, numbers.Real) and every >= 0):
+            raise ValueError(f"every must be a number of seconds, not negative, got {every!r}")
         self.path, self._every, self._last = Path(path), every, time.monotonic()
 
     def due(self) -> bool:
         """Whether it is time to save."""
         return time.monotonic() - self._last >= self._every
 
-    def save(self, saved: Saved, fingerprint: str) -> None:
-        """Write the file so that a crash leaves the old one or the new one, never a part."""
+    def save(self, saved: Saved, run: str) -> None:
+        """Write the file so that a crash leaves the old one or the new one, never a part; ``run`` is whose it is."""
         value, x, dual = saved.best
+        arrays = {f"state.{name}": np.asarray(array) for name, array in saved.state.items()}
+        arrays |= {"best.value": np.array(value, dtype=float), "best.x": x, "best.dual": dual}
+        for name, kind in POINTS.items():
+            arrays[f"points.{name}"] = np.array([getattr(point, name) for point in saved.points], dtype=kind)
         header = {
             "format": FORMAT,
-            "fingerprint": fingerprint,
+            "fingerprint": run,
             "rng": _plain(saved.rng.bit_generator.state),
             "progress": vars(saved.progress),
-            "points": [list(point) for point in saved.points],
-            "best": value,
         }
-        arrays = {f"state.{name}": np.asarray(array) for name, array in saved.state.items()}
-        with written_whole(self.path) as file:
-            np.savez(file, header=np.array(json.dumps(header)), best_x=x, best_dual=dual, **arrays)  # type: ignore[arg-type]
+        arrays = {name: np.ascontiguousarray(array).reshape(np.shape(array)) for name, array in arrays.items()}
+        header["checksum"] = _checksum(header, arrays)
+        write_archive(self.path, json.dumps(header, allow_nan=False).encode(), arrays)
         self._last = time.monotonic()
 
 
-def load_run(path: str | Path, fingerprint: str) -> Saved:
-    """Read a checkpoint of the run with this fingerprint."""
-    try:
-        # opened here: numpy leaves a damaged file open
-        with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
-            header = json.loads(str(file["header"]))
-            arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
-        raise ValueError(f"path must be a checkpoint, {path} is damaged or something else") from error
-    if header.get("format") != FORMAT:
-        raise ValueError(f"path must be a checkpoint of the form {FORMAT!r}, got {header.get('format')!r}")
-    if header["fingerprint"] != fingerprint:
+POINTS = dict(zip(TracePoint._fields, (np.int64, np.int64, float, float, float, str), strict=True))
+
+
+def load_run(path: str | Path, run: str) -> Saved:
+    """Read a checkpoint of the run with this fingerprint; what it holds is whole, and of the right types."""
+    content = Path(path).read_bytes()
+    with damaged(path):
+        members = read_members(content)
+        header = read_json(members.pop("header.json"))
+        if header["format"] != FORMAT:
+            refuse(f"its form is {header['format']!r}, not {FORMAT!r}")
+        arrays = {name.removesuffix(".npy"): read_array(data) for name, data in members.items()}
+        if header.pop("checksum") != _checksum(header, arrays):
+            refuse("its checksum is not that of its content")
+    if header["fingerprint"] != run:
         raise ValueError(f"problem and solver must be those of the checkpoint {path}, they differ")
-    return Saved(
-        state={name.removeprefix("state."): a for name, a in arrays.items() if name.startswith("state.")},
-        rng=_generator(header["rng"]),
-        progress=Progress(**header["progress"]),
-        points=[TracePoint(*point) for point in header["points"]],
-        best=(float(header["best"]), arrays["best_x"], arrays["best_dual"]),
-    )
+    with damaged(path):
+        return Saved(
+            state={name.removeprefix("state."): a for name, a in arrays.items() if name.startswith("state.")},
+            rng=_generator(header["rng"]),
+            progress=_progress(header["progress"]),
+            points=_points({name: arrays[f"points.{name}"] for name in POINTS}),
+            best=(float(arrays["best.value"]), arrays["best.x"], arrays["best.dual"]),
+        )
+
+
+@contextmanager
+def damaged(path: str | Path) -> Iterator[None]:
+    """Say of any failure within that the checkpoint is to blame."""
+    try:
+        yield
+    except Exception as error:  # whatever foreign bytes may lead to
+        why = f": {error}" if isinstance(error, ValueError) and "\n" not in str(error) else ""
+        raise ValueError(f"path must be a checkpoint, {path} is damaged or something else{why}") from error
 
 
 def leaves(state: Any, prefix: str = "") -> dict[str, np.ndarray]:
@@ -108,28 +133,56 @@ def with_leaves(blank: Any, found: dict[str, np.ndarray], prefix: str = "") -> A
     return blank._replace(**fields)
 
 
-def fingerprint(*specs: Any) -> str:
-    """Digest of specs: their types and numbers, and of long arrays the shape and an even sample."""
-    digest = hashlib.sha256()
-    for mark in _marks(specs):
-        digest.update(mark)
-    return digest.hexdigest()
+def check_like(blank: Any, found: dict[str, np.ndarray]) -> None:
+    """Refuse what cannot be the arrays and numbers of a state like ``blank``: kernels do not look before they read."""
+    wanted = leaves(blank)
+    if wanted.keys() != found.keys():
+        refuse(f"its state has not the parts {', '.join(wanted)}")
+    for name, leaf in found.items():
+        like = wanted[name]
+        if (leaf.dtype, leaf.shape) != (like.dtype, like.shape):
+            refuse(f"{name} must be {like.dtype} of shape {like.shape}, got {leaf.dtype} of shape {leaf.shape}")
+        if leaf.dtype.kind == "i" and not leaf.ndim and not 0 <= leaf <= MOST:
+            refuse(f"{name} must be a count, got {leaf}")
+        check = CHECKS.get(name.rpartition(".")[2])
+        if check is not None:
+            check(name, leaf)
 
 
-def _marks(value: Any) -> Iterator[bytes]:
-    """What tells a value from others, tuples entry by entry."""
-    if isinstance(value, tuple):
-        yield f"{type(value).__name__}{len(value)}".encode()
-        for entry in value:
-            yield from _marks(entry)
-    elif isinstance(value, np.ndarray):
-        flat = value.reshape(-1)
-        yield f"{value.dtype}{value.shape}".encode()
-        yield np.ascontiguousarray(flat[:: max(1, flat.size // 65536)]).tobytes()
-    elif callable(value):
-        yield getattr(value, "__qualname__", type(value).__name__).encode()
-    else:
-        yield repr(value).encode()
+def _check_order(name: str, order: np.ndarray) -> None:
+    if not np.array_equal(np.sort(order), np.arange(order.size)):
+        refuse(f"{name} must be a permutation of 0, …, {order.size - 1}")
+
+
+def _check_touched(name: str, touched: np.ndarray) -> None:
+    if not ((touched >= -2) & (touched <= MOST)).all():
+        refuse(f"{name} must hold iterations, from -2 on")
+
+
+CHECKS: dict[str, Callable[[str, np.ndarray], None]] = {"order": _check_order, "touched": _check_touched}
+
+
+def _checksum(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
+    return fingerprint(json.dumps(header, sort_keys=True), arrays)
+
+
+def _progress(found: dict[str, Any]) -> Progress:
+    progress = Progress(**found)
+    for name, kind in Progress.__annotations__.items():
+        value = getattr(progress, name)
+        if type(value) is not kind or not (math.isfinite(value) and 0 <= value <= MOST):
+            refuse(f"its {name} must be a non-negative number, got {value!r}")
+    return progress
+
+
+def _points(columns: dict[str, np.ndarray]) -> list[TracePoint]:
+    for name, kind in POINTS.items():
+        column = columns[name]
+        if column.ndim != 1 or column.dtype.kind != np.dtype(kind).kind:
+            refuse(f"{name} of its trace must be {np.dtype(kind)}, got {column.dtype} of shape {column.shape}")
+    if (np.diff(columns["iterations"]) <= 0).any():
+        refuse("iterations of its trace must grow")
+    return [TracePoint(*point) for point in zip(*(columns[name].tolist() for name in POINTS), strict=True)]
 
 
 def _plain(value: Any) -> Any:
@@ -147,16 +200,26 @@ def _arrays(value: Any) -> Any:
 
 
 def _generator(state: dict) -> np.random.Generator:
-    known: tuple[Any, ...] = (
-        np.random.PCG64,
-        np.random.PCG64DXSM,
-        np.random.MT19937,
-        np.random.Philox,
-        np.random.SFC64,
-    )
-    kinds = {kind.__name__: kind for kind in known}
-    if state["bit_generator"] not in kinds:
-        raise ValueError(f"the checkpoint's random generator is unknown: {state['bit_generator']}")
-    bits = kinds[state["bit_generator"]]()
-    bits.state = _arrays(state)
+    kinds = {kind.__name__: kind for kind in GENERATORS}
+    name = state["bit_generator"]
+    if name not in kinds:
+        refuse(f"its random generator is unknown: {name}")
+    bits, found = kinds[name](), _arrays(state)
+    place, most = PLACES.get(name, ("", 0))
+    if not _is_like(bits.state, found) or {**found, **found["state"]}.get(place, 0) > most:
+        refuse(f"its random generator has no state of a {name}")
+    bits.state = found
     return np.random.Generator(bits)
+
+
+def _is_like(known: Any, found: Any) -> bool:
+    """Whether a state of a generator has the parts of another: NumPy reads beyond arrays that are too short."""
+    if isinstance(known, dict):
+        return (
+            isinstance(found, dict)
+            and known.keys() == found.keys()
+            and all(_is_like(known[k], found[k]) for k in known)
+        )
+    if isinstance(known, np.ndarray):
+        return isinstance(found, np.ndarray) and (known.dtype, known.shape) == (found.dtype, found.shape)
+    return type(known) is type(found) and (known == found if isinstance(known, str) else found >= 0)

@@ -1,6 +1,7 @@
 """The one loop: it owns the clock, the budget, the trace and the checkpoints, and knows no solver."""
 
 import contextlib
+import functools
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -10,15 +11,18 @@ import numpy as np
 
 from xrisk.compile import canonical
 from xrisk.data.threads import Interrupted, interruptible
+from xrisk.files import refuse
 from xrisk.inner.oracle import Oracles, inner_count, inner_dim, inner_size
 from xrisk.problem import Problem, apply_prox
 from xrisk.run.budget import Budget, Progress, Stop
-from xrisk.run.checkpoint import Checkpoint, Saved, fingerprint, leaves, load_run, with_leaves
+from xrisk.run.checkpoint import Checkpoint, Saved, check_like, damaged, leaves, load_run, with_leaves
 from xrisk.run.clock import ctrl_c, now
+from xrisk.run.fingerprint import fingerprint
 from xrisk.run.observers import Snapshot, Trace
 from xrisk.run.result import Result
 from xrisk.solvers.base import (
     calls_ahead,
+    check_state,
     iterations_made,
     known_certificate,
     known_gap,
@@ -27,6 +31,7 @@ from xrisk.solvers.base import (
     known_stop,
     known_value,
     knows_more,
+    like_state,
     passes_made,
 )
 
@@ -91,7 +96,7 @@ def minimize(
     """
     with ctrl_c() as pressed:
         run = _Run(problem, budget, Trace() if trace is None else trace, until, pressed)
-        cut = run.start(solver, w0, np.random.default_rng(rng))
+        cut = run.start(solver, w0, _generator(rng))
         return run.loop(tuple(observers), None if cut else checkpoint, cut)
 
 
@@ -171,6 +176,8 @@ class _Run:
         return stop
 
     def prepare(self, solver: Any, w: np.ndarray) -> None:
+        if isinstance(solver, type) or not hasattr(solver, "prepare"):
+            raise TypeError(f"solver must be a solver spec such as ALEXR(), got {solver!r}")
         self.problem, self.solver = solver.prepare(self.stated)
         self.state = self.solver.init(self.problem, self.solver.start(self.stated, w), self.rng)
 
@@ -181,10 +188,29 @@ class _Run:
                 self.prepare(solver, first_point(self.stated, None))
         except Interrupted:
             raise KeyboardInterrupt from None
-        saved = load_run(path, fingerprint(self.stated, self.solver))
-        self.state, self.rng, self.progress = with_leaves(self.state, saved.state), saved.rng, saved.progress
+        saved = load_run(path, self.fingerprint)
+        with damaged(path):
+            self.state = self.checked(saved)
+        self.rng, self.progress = saved.rng, saved.progress
         self.trace.points[:], self.best = saved.points, saved.best
         self.began, self.before = now(), saved.progress.elapsed
+
+    def checked(self, saved: Saved) -> Any:
+        """The saved state, if it can be one of this run: kernels do not look before they read."""
+        state = with_leaves(self.state, saved.state)
+        check_like(like_state(self.solver, self.problem, self.state, state), saved.state)
+        check_state(self.solver, state)
+        _, x, dual = saved.best
+        known = {"x": self.solver.solution(self.state), "dual": self.solver.dual(self.problem, self.state)}
+        for name, found in (("x", x), ("dual", dual)):
+            if (found.dtype, found.shape) != (known[name].dtype, known[name].shape):
+                refuse(f"{name} of its best point must be of shape {known[name].shape}, got {found.shape}")
+        return state
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Whose checkpoints are those of this run; all data are read for it, once."""
+        return fingerprint(self.stated, self.solver)
 
     @contextlib.contextmanager
     def inside(self) -> Iterator[None]:
@@ -209,19 +235,20 @@ class _Run:
 
     def loop(self, observers: tuple[Observer, ...], checkpoint: Checkpoint | None, stop: Stop | None = None) -> Result:
         """Iterate until there is a reason to stop, or for a last look where there is one already."""
-        self.look()
+        if self.at_point():
+            self.look()
         speed = 0.0
         while True:
             stop = stop or self.reason()
             if stop is None:
                 speed, stop = self.advance(speed)
+            if checkpoint and (stop or checkpoint.due()):  # before the last look, which a longer run would not take
+                checkpoint.save(self.saved(), self.fingerprint)
             if stop is not None:
                 self.look()
             seen = self.snapshot()
             for observe in observers:
                 observe(seen)
-            if checkpoint and (stop or checkpoint.due()):
-                checkpoint.save(self.saved(), fingerprint(self.stated, self.solver))
             if stop is not None:
                 return self.result(stop)
 
@@ -325,13 +352,23 @@ class _Run:
         return Result(w, value, dual, stop, self.trace, self.progress, x, slopes, proved, gap)
 
 
+def _generator(rng: Any) -> np.random.Generator:
+    try:
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"rng must be None, a whole number from 0 on or a Generator, got {rng!r}") from error
+
+
 def first_point(problem: Problem, w0: np.ndarray | None) -> np.ndarray:
     d = inner_size(problem.inner)
     if w0 is None:
         w = np.zeros(d)
         apply_prox(problem.penalty, w, 1.0)
         return w
-    w = np.array(w0, dtype=np.float64)
+    try:
+        w = np.array(w0, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"w0 must be an array of numbers of shape ({d},), got {type(w0).__name__}") from error
     if w.shape != (d,) or not np.isfinite(w).all():
         raise ValueError(f"w0 must be finite and of shape ({d},), got shape {w.shape}")
     return w

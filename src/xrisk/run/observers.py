@@ -1,6 +1,7 @@
 """Observers watch a run and cannot stop it."""
 
 import logging
+import numbers
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -74,8 +75,8 @@ class Trace:
     points: list[TracePoint] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        if not self.ratio > 1.0:
-            raise ValueError(f"ratio must be greater than 1, got {self.ratio}")
+        if not (isinstance(self.ratio, numbers.Real) and self.ratio > 1.0):
+            raise ValueError(f"ratio must be greater than 1, got {self.ratio!r}")
 
     def due(self, iterations: int) -> int:
         """The first iteration after ``iterations`` to be recorded."""

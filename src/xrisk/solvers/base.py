@@ -174,6 +174,32 @@ def _(solver, problem, state, t, steps):
     return Oracles(after.values - before.values, after.gradients - before.gradients)
 
 
+@generic
+def like_state(solver, problem, blank, found):
+    """A state with arrays of the shapes that those of ``found``, from a file, must have; ``blank`` is the first one."""
+
+
+@like_state.otherwise
+def _(solver, problem, blank, found):
+    return blank
+
+
+@generic
+def check_state(solver, state):
+    """Refuse numbers, read from a file, that no run of the solver leads to; the shapes are those of a state."""
+
+
+@check_state.otherwise
+def _(solver, state):
+    pass
+
+
+def check_code(name: str, value: int, known: tuple[Any, ...]) -> None:
+    """Refuse a number of a state that stands for one of ``known``, and for none of them."""
+    if not 0 <= value < len(known):
+        raise ValueError(f"{name} must lie between 0 and {len(known) - 1}, got {value}")
+
+
 def copied(state: Any) -> Any:
     """The state with arrays of its own."""
     if isinstance(state, tuple):
@@ -214,7 +240,7 @@ def _checked(solver: Any, n: int) -> Any:
 
 def whole(name: str, value: Any) -> int:
     """The value as an int; refuse what is not a whole number."""
-    if not isinstance(value, numbers.Integral):
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool):
         raise ValueError(f"{name} must be a whole number, got {value!r}")
     return int(value)  # one of NumPy would compile a kernel once more
 

@@ -11,6 +11,8 @@ from xrisk.inner.passes import Gradients, Slopes, has_gradients, inner_gradients
 from xrisk.problem import Problem
 from xrisk.solvers.base import (
     Stop,
+    check_code,
+    check_state,
     iterations_made,
     known_gap,
     known_phase,
@@ -166,6 +168,11 @@ class SmoothedLBFGS(NamedTuple):
     def oracles(self, problem: SmoothedProblem, t: int) -> Oracles:
         samples = inner_samples(problem.inner)
         return Oracles(t * samples, t * samples)  # at the least: a line search may take more values
+
+
+@check_state.of(SmoothedLBFGS)
+def _(solver, state):
+    check_code("ended", state.ended, ENDINGS)
 
 
 @known_stop.of(SmoothedLBFGS)

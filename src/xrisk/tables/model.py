@@ -55,25 +55,12 @@ class TableModel(BaseEstimator):
 
 def _check_linear(model: Any, features: int, is_class: bool) -> None:
     """Refuse what is not a fitted linear model of this many features and of groups."""
-    if not hasattr(model, "predict") or not hasattr(model, "coef_") or not hasattr(model, "intercept_"):
+    if not hasattr(model, "check") or not hasattr(model, "coef_"):
         raise ValueError(f"model must be a fitted linear model, got {model!r}")
+    model.check()
     if is_classifier(model) != is_class:
         raise ValueError(f"model must be one of the task of its table, got {model!r}")
-    for name in ("coef_", "intercept_"):
-        value = getattr(model, name)
-        if not isinstance(value, np.ndarray | np.floating) or value.dtype.kind != "f":
-            raise ValueError(f"{name} must be an array of numbers, got {value!r}")
-    coef = np.atleast_2d(model.coef_)
-    scores = _n_scores(model) if is_class else 1
-    if coef.shape != (scores, features) or np.size(model.intercept_) != scores:
-        raise ValueError(f"coef_ must have {features} numbers for each of {scores} scores, got shape {coef.shape}")
-    groups = getattr(model, "groups_", None)
-    if not isinstance(groups, tuple) or not all(isinstance(name, str) for name in groups):
-        raise ValueError(f"groups_ must be the names of groups, got {groups!r}")
-
-
-def _n_scores(model: Any) -> int:
-    classes = getattr(model, "classes_", None)
-    if not isinstance(classes, np.ndarray) or classes.ndim != 1 or classes.size < 2:
-        raise ValueError(f"classes_ must be an array of at least two classes, got {classes!r}")
-    return 1 if classes.size == 2 else int(classes.size)
+    if model.n_features_in_ != features:
+        raise ValueError(f"model must be one of the {features} columns of its table, got one of {model.n_features_in_}")
+    if not hasattr(model, "groups_"):
+        raise ValueError(f"model must be one of groups, got {model!r}")

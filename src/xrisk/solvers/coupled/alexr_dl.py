@@ -10,7 +10,7 @@ from xrisk.functions.parameters import positive
 from xrisk.functions.proximal import Proximal
 from xrisk.inner.oracle import Oracles
 from xrisk.problem import Problem, coupled
-from xrisk.solvers.base import check_count, whole
+from xrisk.solvers.base import check_count, check_state, whole
 from xrisk.solvers.card import MONOTONE_OUTER, MethodCard
 from xrisk.solvers.coupled.alexr import ALEXR, ALEXRState
 
@@ -138,3 +138,9 @@ def smoothed(problem: Problem, nu: float) -> Problem:
         kind = type(problem.outer).__name__
         raise ValueError(f"smoothing must be None for an outer function of several values, got {nu} for {kind}")
     return problem._replace(outer=Smoothed(problem.outer, float(nu)))
+
+
+@check_state.of(ALEXRDL)
+def _(solver, state):
+    if not state.inner.t < solver.length:
+        raise ValueError(f"inner.t must be below the length of a stage, {solver.length}, got {state.inner.t}")

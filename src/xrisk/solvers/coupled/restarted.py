@@ -7,7 +7,7 @@ import numpy as np
 from xrisk.compile import canonical
 from xrisk.inner.oracle import Oracles
 from xrisk.problem import Problem
-from xrisk.solvers.base import copied, whole
+from xrisk.solvers.base import check_state, copied, whole
 from xrisk.solvers.card import STRONGLY_CONVEX, MethodCard
 from xrisk.solvers.coupled.sox import SOX
 from xrisk.solvers.schedules import scaled
@@ -152,3 +152,11 @@ class Restarted(NamedTuple):
 
     def oracles(self, problem: Problem, t: int) -> Oracles:
         return self.solver.oracles(problem, t)
+
+
+@check_state.of(Restarted)
+def _(solver, state):
+    most = float(solver.length) * solver.growth**state.stage  # of a stage that no run reaches it overflows
+    if not state.left <= most:
+        raise ValueError(f"left must be at most {most:g} in stage {state.stage}, got {state.left}")
+    check_state(solver.solver, state.inner)

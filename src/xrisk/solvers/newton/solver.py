@@ -20,6 +20,8 @@ from xrisk.inner.passes import (
 from xrisk.problem import Problem
 from xrisk.solvers.base import (
     Stop,
+    check_code,
+    check_state,
     iterations_made,
     known_gap,
     known_phase,
@@ -191,6 +193,11 @@ class Newton(NamedTuple):
     def oracles(self, problem: SmoothedProblem, t: int) -> Oracles:
         samples = inner_samples(problem.inner)
         return Oracles(2 * t * samples, t * samples)  # at the least: a line search may take more
+
+
+@check_state.of(Newton)
+def _(solver, state):
+    check_code("ended", state.ended, ENDINGS)
 
 
 @known_stop.of(Newton)
