@@ -176,8 +176,10 @@ def _distance(problem: Problem, w0: np.ndarray) -> float:
     weights = float(np.sqrt(2.0 * gap / mu))
     if not is_risk(problem.outer):
         return weights
-    u = inner_values(problem, w0)
-    return float(np.hypot(weights, np.ptp(u) + inner_lipschitz(problem.inner) * weights))
+    lipschitz = inner_lipschitz(problem.inner)
+    if lipschitz == np.inf:
+        raise ValueError("distance must be given: the inner functions have no known Lipschitz constant")
+    return float(np.hypot(weights, np.ptp(inner_values(problem, w0)) + lipschitz * weights))
 
 
 def _measure(work: Problem, x: np.ndarray, samples: int, rng: np.random.Generator) -> tuple[float, float, float]:
