@@ -1,6 +1,7 @@
 """The commands about methods: their table, and races on named problems and on tables."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ pd = pytest.importorskip("pandas")
 from click.testing import CliRunner  # noqa: E402
 
 from xrisk.cli.app import app  # noqa: E402
-from xrisk.solvers.catalogue import CATALOGUE, as_markdown  # noqa: E402
+from xrisk.solvers.catalogue import CATALOGUE, as_markdown, rows  # noqa: E402
 
 
 def run(*words):
@@ -38,6 +39,21 @@ def test_methods_lists_every_method():
     done = run("methods")
     assert done.exit_code == 0, done.output
     assert all(name in done.output for name in CATALOGUE)
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_the_table_of_methods_breaks_no_word(width):
+    done = CliRunner().invoke(app, ["methods"], env={"COLUMNS": str(width)})
+    assert max(len(line) for line in done.output.splitlines()) <= width
+    known = {word for row in rows() for cell in row for word in cell.split()}
+    body = done.output.split("─\n", 1)[1]
+    assert set(body.split()) - known == set()
+    assert len(body.splitlines()) <= 2.5 * len(CATALOGUE)
+
+
+def test_the_page_of_methods_is_that_of_the_code():
+    page = Path(__file__).parents[1] / "docs" / "methods.md"
+    assert page.read_text(encoding="utf-8") == as_markdown()
 
 
 def test_methods_tells_all_about_one():

@@ -83,7 +83,8 @@ def test_a_scalar_dual_starts_as_near_to_zero_as_its_domain_allows(f):
 @every_outer
 @pytest.mark.parametrize("upper", [-1.0, 2.0, np.inf])
 def test_scalar_constants_are_taken_over(f, upper):
-    assert block_lipschitz(f, upper) == xf.outer_lipschitz(f, upper)
+    assert block_lipschitz(f, upper, 1) == xf.outer_lipschitz(f, upper)
+    assert block_lipschitz(f, upper, 4) == 2.0 * xf.outer_lipschitz(f, upper)
     assert block_smoothness(f, upper) == xf.outer_smoothness(f, upper)
     assert block_is_monotone(f) == xf.outer_is_monotone(f)
     assert block_is_smooth(f) == xf.outer_is_smooth(f)
@@ -172,7 +173,7 @@ def test_conjugate_is_infinite_outside_the_domain(f):
 @quick
 def test_constants_hold(f, u, other):
     gap = np.linalg.norm(u - other)
-    assert np.linalg.norm(slope(f, u)) <= block_lipschitz(f, 3.0) + 1e-12
+    assert np.linalg.norm(slope(f, u)) <= block_lipschitz(f, 3.0, 4) + 1e-12
     assert np.linalg.norm(slope(f, u) - slope(f, other)) <= block_smoothness(f, 3.0) * max(gap, 1e-12) + 1e-12
     assert block_is_monotone(f)
     assert slope(f, u).min() >= 0.0

@@ -2,7 +2,7 @@
 
 from xrisk.applications.arguments import CLASS_LOSSES, DIVERGENCES, LOSSES, NUMBER_LOSSES
 from xrisk.applications.groups import group_dro, group_index
-from xrisk.applications.hard import HardInstance, hard_nonsmooth, hard_smooth
+from xrisk.applications.hard import HardInstance, hard_gradient, hard_nonsmooth, hard_smooth
 from xrisk.applications.policy import bellman
 from xrisk.applications.ranking import p_norm_push, partial_auc, top_push
 from xrisk.applications.robust import averaged_logistic, robust_logistic
@@ -18,6 +18,7 @@ __all__ = [
     "bellman",
     "group_dro",
     "group_index",
+    "hard_gradient",
     "hard_nonsmooth",
     "hard_smooth",
     "multi_task",

@@ -24,7 +24,9 @@ from xrisk.solvers.catalogue import CATALOGUE, COLUMNS, as_markdown, describe, r
 from xrisk.tables.prepare import TableOptions, prepare_all
 from xrisk.tables.read import read_table
 
-WIDE = 120  # columns of a terminal that has room for the whole table of a race
+WIDE = 120  # columns of a terminal that has room for a whole table
+ALL_METHODS = ("name", "values", "gradients", "needs", "theory asks for", "source")
+NARROW_METHODS = ("name", "values", "needs", "source")
 NARROW = ("method", "setting", "median gap", "seconds")
 FILES = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet", ".pq")
 
@@ -46,14 +48,15 @@ def methods(name: str | None, problem: str | None, markdown: bool, as_json: bool
     elif problem is not None:
         Console().print(_applies(_named(problem), problem))
     else:
-        Console().print(_table())
+        out = Console()
+        out.print(_table(out.width))
 
 
-def _table() -> Grid:
+def _table(width: int) -> Grid:
     grid = Grid(title=Text("S blocks of B samples per iteration, n blocks in all; more by xrisk methods NAME"), **FRAME)
-    shown = ("name", "values", "gradients", "needs", "theory asks for", "source")
+    shown = ALL_METHODS if width >= WIDE else NARROW_METHODS
     for title in shown:
-        grid.add_column(title, overflow="fold", no_wrap=title == "name")
+        grid.add_column(title, no_wrap=title in ("name", "values", "source"))
     for row in rows():
         cells = dict(zip(COLUMNS, row, strict=True))
         grid.add_row(*(Text(cells[title]) for title in shown))

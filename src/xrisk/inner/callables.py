@@ -41,7 +41,7 @@ class Callables(NamedTuple):
     affine : bool
         Whether gᵢ is affine: then the outer function need not be monotone.
     lipschitz, smoothness : float
-        Constants of gᵢ, for the theorems' parameter settings; inf if unknown.
+        Constants of gᵢ, its m components together, for the theorems' parameter settings; inf if unknown.
 
     Examples
     --------

@@ -261,24 +261,25 @@ def _(g):
 
 @inner_lipschitz.of(Groups)
 def _(g):
-    return _largest_mean(g, model_lipschitz(g.model) * _row_norms(g))
+    return _largest_block(g, model_lipschitz(g.model) * _row_norms(g))
 
 
 @inner_smoothness.of(Groups)
 def _(g):
-    return _largest_mean(g, model_smoothness(g.model) * _row_norms(g) ** 2)
+    return _largest_block(g, model_smoothness(g.model) * _row_norms(g) ** 2)
 
 
 def _row_norms(g: Groups) -> np.ndarray:
     return scaled_norms(g.model.rows, np.ones(row_size(g.model.rows)))
 
 
-def _largest_mean(g: Groups, sizes: np.ndarray) -> float:
-    """The largest group mean of what is known of every row."""
+def _largest_block(g: Groups, sizes: np.ndarray) -> float:
+    """The largest norm over a block of the group means of what is known of every row."""
     sizes = by_position(g, sizes)
     if isinstance(g.weight, Weighted):
         sizes = sizes * g.weight.weights
-    return float((np.add.reduceat(sizes, g.offsets[:-1]) / np.diff(g.offsets)).max())
+    means = np.add.reduceat(sizes, g.offsets[:-1]) / np.diff(g.offsets)
+    return float(np.linalg.norm(means.reshape(-1, g.dim), axis=1).max())
 
 
 def by_position(g: Groups, values: np.ndarray) -> np.ndarray:

@@ -108,9 +108,9 @@ def inner_shares(g):
 
 @generic
 def inner_lipschitz(g):
-    """A bound on the norm of the gradient of each component of gᵢ (inf if unknown)."""
+    """C_g with ‖gᵢ(w) − gᵢ(w′)‖₂ ≤ C_g ‖w − w′‖₂ for the m components together (inf if unknown)."""
 
 
 @generic
 def inner_smoothness(g):
-    """A bound on the Lipschitz constant of that gradient (inf if there is none)."""
+    """A bound on the Lipschitz constant of the Jacobian of gᵢ (inf if there is none)."""

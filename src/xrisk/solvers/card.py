@@ -6,8 +6,26 @@ from typing import NamedTuple
 import numpy as np
 
 from xrisk.certificate import certifiable
-from xrisk.functions import block_is_monotone, block_is_smooth, penalty_convexity, risk_cap, risk_is_support
-from xrisk.inner.oracle import exact_values, exact_vjp, inner_count, inner_pooled, inner_samples, inner_smoothness
+from xrisk.functions import (
+    block_entropy_step,
+    block_is_monotone,
+    block_is_smooth,
+    block_lipschitz,
+    penalty_convexity,
+    risk_cap,
+    risk_is_support,
+)
+from xrisk.inner.oracle import (
+    exact_values,
+    exact_vjp,
+    inner_count,
+    inner_dim,
+    inner_is_affine,
+    inner_lipschitz,
+    inner_pooled,
+    inner_samples,
+    inner_smoothness,
+)
 from xrisk.problem import Problem, coupled
 
 
@@ -24,7 +42,8 @@ class MethodCard(NamedTuple):
 
     ``confidence`` says how well the rule is established: "verified" against a primary text or the authors' code,
     "recalled" from the literature, "reconstructed" from its description, or "ours". S is the number of blocks per
-    iteration, B that of samples of each, n that of all blocks.
+    iteration, B that of samples of each, n that of all blocks; σ₀² and σ₁² are the variances of a sampled inner value and
+    gradient, δ² that between the blocks, μ the strong convexity of the penalty.
     """
 
     name: str
@@ -42,6 +61,21 @@ MONOTONE_OUTER = Need(
     "a non-decreasing outer function", lambda problem: bool(block_is_monotone(coupled(problem).outer))
 )
 SMOOTH_INNER = Need("smooth inner functions", lambda problem: bool(inner_smoothness(problem.inner) < np.inf), "inner")
+LIPSCHITZ_OUTER = Need(
+    "a Lipschitz outer function",
+    lambda problem: bool(block_lipschitz(coupled(problem).outer, np.inf, inner_dim(problem.inner)) < np.inf),
+)
+LIPSCHITZ_INNER = Need(
+    "Lipschitz inner functions", lambda problem: bool(inner_lipschitz(problem.inner) < np.inf), "inner"
+)
+CONVEX_COUPLING = Need(
+    "a non-decreasing outer function or affine inner functions",
+    lambda problem: bool(block_is_monotone(coupled(problem).outer) or inner_is_affine(problem.inner)),
+)
+SIMPLEX_DUALS = Need(
+    "a maximum or log-sum-exp of the components as outer function",
+    lambda problem: block_entropy_step.implemented(coupled(problem).outer),
+)
 STRONGLY_CONVEX = Need(
     "a strongly convex penalty", lambda problem: bool(penalty_convexity(problem.penalty) > 0.0), "penalty"
 )

@@ -98,7 +98,8 @@ Every iteration samples S of n blocks and B samples of each, unless said otherwi
 otherwise the method refuses it and says why. *Theory asks for* is what the rate is proved under; the method runs
 without. *Source* says how well the update is established: *verified* against a primary text or the authors' code,
 *recalled* from the literature, *reconstructed* from its description, or *ours*. Rates are in iterations, constants and
-logarithms left out."""
+logarithms left out: σ₀² and σ₁² are the variances of a sampled inner value and gradient, δ² is that between the blocks,
+μ the strong convexity of the penalty; where a rate has no variances, they are among the constants."""
 
 COLUMNS = ("name", "solver", "needs", "values", "gradients", "rate", "theory asks for", "paper", "source")
 

@@ -56,13 +56,18 @@ def block_project(f: Any, y: np.ndarray) -> None:
 
 
 @generic
-def block_lipschitz(f: Any, upper: float) -> float:
-    """sup ‖∂f‖₂ on u ≤ upper; of one coordinate for a separable sum (times √m for the block)."""
+def block_lipschitz(f: Any, upper: float, m: int) -> float:
+    """sup ‖∂f‖₂ on m values u ≤ upper."""
 
 
 @generic
 def block_smoothness(f: Any, upper: float) -> float:
     """Lipschitz constant of ∇f in ‖·‖₂ on u ≤ upper; inf when not finite."""
+
+
+@generic
+def block_max_smoothness(f: Any, upper: float) -> float:
+    """Lipschitz constant of ∇f from ‖·‖_∞ to ‖·‖₁ on u ≤ upper, 1/ρ of the entropy on a simplex; inf when not finite."""
 
 
 @generic
@@ -117,8 +122,8 @@ def _(f, y):
 
 
 @block_lipschitz.otherwise
-def _(f, upper):
-    return outer_lipschitz(f, upper)
+def _(f, upper, m):
+    return m**0.5 * outer_lipschitz(f, upper)
 
 
 @block_smoothness.otherwise

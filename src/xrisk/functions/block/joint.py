@@ -13,6 +13,7 @@ from xrisk.functions.block.generics import (
     block_is_monotone,
     block_is_smooth,
     block_lipschitz,
+    block_max_smoothness,
     block_project,
     block_slope,
     block_smoothness,
@@ -84,17 +85,18 @@ def _(f):
 
 @block_lipschitz.of(MaxOuter)
 @block_lipschitz.of(LogSumExp)
-def _(f, upper):
+def _(f, upper, m):
     return 1.0
 
 
 @block_lipschitz.of(TopSum)
-def _(f, upper):
+def _(f, upper, m):
     return math.sqrt(f.k)
 
 
 @block_smoothness.of(MaxOuter)
 @block_smoothness.of(TopSum)
+@block_max_smoothness.of(MaxOuter)
 def _(f, upper):
     return np.inf
 
@@ -102,6 +104,11 @@ def _(f, upper):
 @block_smoothness.of(LogSumExp)
 def _(f, upper):
     return 0.5 * f.beta
+
+
+@block_max_smoothness.of(LogSumExp)
+def _(f, upper):
+    return f.beta  # hᵀ∇²f h = β Var(h) under the weights y, for |h_k| ≤ 1
 
 
 @block_start.of(MaxOuter)

@@ -6,6 +6,7 @@ import numpy as np
 
 from xrisk.compile import kernel, specialise, worthwhile
 from xrisk.functions import prox
+from xrisk.generic import generic
 from xrisk.inner.oracle import (
     Oracles,
     batch_value,
@@ -20,7 +21,16 @@ from xrisk.inner.oracle import (
 )
 from xrisk.problem import Problem, coupled_start
 from xrisk.solvers.base import prepare_coupled
-from xrisk.solvers.card import MethodCard
+from xrisk.solvers.card import (
+    CONVEX_COUPLING,
+    LIPSCHITZ_INNER,
+    LIPSCHITZ_OUTER,
+    SIMPLEX_DUALS,
+    SMOOTH_OUTER,
+    STRONGLY_CONVEX,
+    MethodCard,
+    Need,
+)
 from xrisk.solvers.schedules import (
     Decreasing,
     PolynomialAverage,
@@ -29,7 +39,52 @@ from xrisk.solvers.schedules import (
     average_weight,
     rate,
 )
-from xrisk.solvers.shared.mirror import Quadratic, mirror_check, mirror_dual, mirror_start, mirror_step
+from xrisk.solvers.shared.mirror import Conjugate, Entropy, Quadratic, mirror_check, mirror_dual, mirror_start, mirror_step
+
+
+DISTANCE = "in (μ/2)‖x − x*‖²"
+CONVEX_RATE = (
+    "convex √(n/S)/ε + nσ₀²/(BSε²) + σ₁²/(Bε²) + δ²/(Sε²), with a kink in g + 1/ε², in the objective"
+)
+CONVEX_RATE_0 = "convex 1/ε² + nσ₀²/(BSε²) + σ₁²/(Bε²) + δ²/(Sε²) in the objective"
+STRONG_RATE = (
+    "f smooth and r strongly convex n/S + √(n/(Sμ)) + 1/μ + nσ₀²/(BSε) + σ₁²/(μBε) + δ²/(μSε), "
+    f"with a kink in g + 1/(με), {DISTANCE}"
+)
+LAYERED = (LIPSCHITZ_OUTER, LIPSCHITZ_INNER, CONVEX_COUPLING)
+
+
+class Claim(NamedTuple):
+    """What is proved of the method with a mirror map."""
+
+    rate: str
+    needs: tuple[Need, ...]
+    theory: tuple[Need, ...]
+
+
+@generic
+def map_claim(mirror, theta):
+    """The `Claim` for a map: theorems 3 and 20 for all, 6 and 22 for smooth maps only."""
+
+
+@map_claim.of(Quadratic)
+def _(mirror, theta):
+    return Claim(f"{CONVEX_RATE_0 if theta == 0.0 else CONVEX_RATE}; {STRONG_RATE}", (), LAYERED)
+
+
+@map_claim.of(Conjugate)
+def _(mirror, theta):
+    return Claim(STRONG_RATE, (SMOOTH_OUTER,), (*LAYERED, STRONGLY_CONVEX))
+
+
+@map_claim.of(Entropy)
+def _(mirror, theta):
+    return Claim(STRONG_RATE, (SIMPLEX_DUALS,), (SMOOTH_OUTER, *LAYERED, STRONGLY_CONVEX))
+
+
+@map_claim.otherwise
+def _(mirror, theta):
+    return Claim("unknown for this map", (), LAYERED)
 
 
 class ALEXRState(NamedTuple):
@@ -100,13 +155,16 @@ class ALEXR(NamedTuple):
     average: Any = PolynomialAverage()
 
     def card(self) -> MethodCard:
+        claim = map_claim(self.mirror, self.theta)
         return MethodCard(
             "ALEXR",
             "Wang and Yang, ALEXR, Algorithm 1; its book chapter, Algorithm 18",
             "verified",
             values="SB" if self.theta == 0.0 else "2SB",
             gradients="SB",
-            rate="convex n/(Sε²) in the objective; f smooth and r strongly convex n/(Sε) in the squared distance",
+            rate=claim.rate,
+            needs=claim.needs,
+            theory=claim.theory,
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "ALEXR"]:

@@ -11,7 +11,7 @@ from xrisk.functions.proximal import Proximal
 from xrisk.inner.oracle import Oracles
 from xrisk.problem import Problem, coupled
 from xrisk.solvers.base import check_count, check_state, whole
-from xrisk.solvers.card import MONOTONE_OUTER, MethodCard
+from xrisk.solvers.card import LIPSCHITZ_OUTER, MONOTONE_OUTER, MethodCard
 from xrisk.solvers.coupled.alexr import ALEXR, ALEXRState
 
 
@@ -82,7 +82,7 @@ class ALEXRDL(NamedTuple):
             values=inner.values,
             gradients=inner.gradients,
             rate="weakly convex g: nearly stationary n/(Sε⁶), f smooth n/(Sε⁴); smoothed, approximately, n/(Sε⁵)",
-            theory=(MONOTONE_OUTER,),
+            theory=(MONOTONE_OUTER, LIPSCHITZ_OUTER),
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "ALEXRDL"]:

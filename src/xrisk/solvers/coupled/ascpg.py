@@ -18,7 +18,7 @@ from xrisk.inner.oracle import (
 )
 from xrisk.problem import Problem, coupled_start
 from xrisk.solvers.base import prepare_coupled
-from xrisk.solvers.card import SMOOTH_INNER, SMOOTH_OUTER, MethodCard
+from xrisk.solvers.card import LIPSCHITZ_OUTER, SMOOTH_INNER, SMOOTH_OUTER, MethodCard
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
 from xrisk.solvers.shared.stacked import stacked_oracles
 from xrisk.solvers.shared.tracking import average_into, first_duals, next_block
@@ -95,8 +95,8 @@ class ASCPG(NamedTuple):
             "verified",
             values="nB",
             gradients="SB",
-            rate="convex 1/ε^3.5 in the objective; strongly convex 1/ε^1.25 in the squared distance",
-            theory=(SMOOTH_OUTER, SMOOTH_INNER),
+            rate="convex 1/ε^3.5 in the objective; strongly convex 1/(με^1.25) in (μ/2)‖x − x*‖²",
+            theory=(SMOOTH_OUTER, LIPSCHITZ_OUTER, SMOOTH_INNER),
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "ASCPG"]:

@@ -18,7 +18,7 @@ from xrisk.inner.oracle import (
 )
 from xrisk.problem import Problem, coupled_start
 from xrisk.solvers.base import prepare_coupled
-from xrisk.solvers.card import SMOOTH_OUTER, MethodCard
+from xrisk.solvers.card import LIPSCHITZ_OUTER, MethodCard
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
 from xrisk.solvers.shared.tracking import average_into, first_duals, next_block, visit_weight
 
@@ -83,8 +83,8 @@ class BSGD(NamedTuple):
             "verified",
             values="SB",
             gradients="SB",
-            rate="convex 1/ε², strongly convex 1/(με) in the objective, with B = 1/ε (f smooth) or 1/ε²",
-            theory=(SMOOTH_OUTER,),
+            rate="convex 1/ε², strongly convex 1/(με) in the objective, with B = 1/ε if f is smooth and 1/ε² if it has a kink",
+            theory=(LIPSCHITZ_OUTER,),
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "BSGD"]:

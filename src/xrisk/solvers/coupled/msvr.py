@@ -20,7 +20,7 @@ from xrisk.inner.oracle import (
 )
 from xrisk.problem import Problem, coupled_start
 from xrisk.solvers.base import prepare_coupled
-from xrisk.solvers.card import SMOOTH_INNER, SMOOTH_OUTER, MethodCard
+from xrisk.solvers.card import LIPSCHITZ_OUTER, SMOOTH_INNER, SMOOTH_OUTER, MethodCard
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
 from xrisk.solvers.shared.tracking import (
     TheoryCorrection,
@@ -185,9 +185,9 @@ class MSVR(NamedTuple):
             "verified",
             values="SB" if self.correction == 0.0 else "2SB",
             gradients="2SB" if compares(self.gradient) else "SB",
-            rate="non-convex to ‖∇F‖ ≤ ε: v1 n/(Sε⁴), v2 n/(Sε³); strongly convex, in stages, n/(μS√Bε)",
+            rate="non-convex to ‖∇F‖ ≤ ε: v1 n/(Sε⁴), v2 n/(S√Bε³); strongly convex, in stages, n/(μS√Bε) in the objective",
             needs=(SMOOTH,),
-            theory=(SMOOTH_INNER,),
+            theory=(LIPSCHITZ_OUTER, SMOOTH_INNER),
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "MSVR"]:

@@ -22,7 +22,7 @@ from xrisk.inner.oracle import (
 )
 from xrisk.problem import Problem, block_slopes, coupled_start
 from xrisk.solvers.base import copied, prepare_coupled, whole
-from xrisk.solvers.card import FULL_PASSES, SMOOTH_INNER, MethodCard
+from xrisk.solvers.card import FULL_PASSES, LIPSCHITZ_OUTER, SMOOTH_INNER, MethodCard
 from xrisk.solvers.coupled.msvr import SMOOTH
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
 from xrisk.solvers.shared.tracking import (
@@ -125,7 +125,7 @@ class SnapshotMSVR(NamedTuple):
             gradients="3SB, full passes",
             rate="non-convex to ‖∇F‖ ≤ ε: n√N/(Sε²) for N samples of each block",
             needs=(SMOOTH, FULL_PASSES),
-            theory=(SMOOTH_INNER,),
+            theory=(LIPSCHITZ_OUTER, SMOOTH_INNER),
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "SnapshotMSVR"]:

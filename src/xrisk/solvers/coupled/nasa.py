@@ -19,7 +19,7 @@ from xrisk.inner.oracle import (
 )
 from xrisk.problem import Problem, coupled_start
 from xrisk.solvers.base import prepare_coupled
-from xrisk.solvers.card import SMOOTH_INNER, SMOOTH_OUTER, MethodCard
+from xrisk.solvers.card import LIPSCHITZ_OUTER, SMOOTH_INNER, SMOOTH_OUTER, MethodCard
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
 from xrisk.solvers.shared.stacked import stacked_oracles
 from xrisk.solvers.shared.tracking import average_into, first_duals, next_block
@@ -102,7 +102,7 @@ class NASA(NamedTuple):
             values="nB",
             gradients="SB",
             rate="non-convex 1/ε² in the squared measure of stationarity",
-            theory=(SMOOTH_OUTER, SMOOTH_INNER),
+            theory=(SMOOTH_OUTER, LIPSCHITZ_OUTER, SMOOTH_INNER),
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "NASA"]:

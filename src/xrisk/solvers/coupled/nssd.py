@@ -17,7 +17,7 @@ from xrisk.inner.oracle import (
 )
 from xrisk.problem import Problem, coupled_start
 from xrisk.solvers.base import prepare_coupled
-from xrisk.solvers.card import MethodCard
+from xrisk.solvers.card import CONVEX_COUPLING, LIPSCHITZ_INNER, LIPSCHITZ_OUTER, MethodCard
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
 from xrisk.solvers.shared.stacked import add_jvp, linear_oracles
 from xrisk.solvers.shared.tracking import average_into, first_duals, next_block
@@ -94,7 +94,8 @@ class NSSD(NamedTuple):
             "reconstructed",
             values="nB",
             gradients="nmB + SB",
-            rate="convex 1/ε² in the objective",
+            rate="convex (1 + σ₀² + σ₁² + δ²)/ε² in the objective",
+            theory=(LIPSCHITZ_OUTER, LIPSCHITZ_INNER, CONVEX_COUPLING),
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "NSSD"]:

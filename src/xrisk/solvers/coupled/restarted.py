@@ -93,7 +93,7 @@ class Restarted(NamedTuple):
             "reconstructed",
             values=inner.values,
             gradients=inner.gradients,
-            rate="strongly convex: SOX 1/(μ min(B,S) ε) + n/(μ²BSε), MSVR n/(μS√Bε) in the objective",
+            rate="strongly convex: SOX 1/(μ min(B,S) ε) + nσ₀²/(μ²BSε), MSVR n/(μS√Bε) in the objective",
             needs=inner.needs,
             theory=(*inner.theory, STRONGLY_CONVEX),
         )

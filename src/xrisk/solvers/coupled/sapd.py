@@ -17,7 +17,7 @@ from xrisk.inner.oracle import (
 )
 from xrisk.problem import Problem, coupled_start
 from xrisk.solvers.base import prepare_coupled
-from xrisk.solvers.card import SMOOTH_INNER, MethodCard
+from xrisk.solvers.card import CONVEX_COUPLING, LIPSCHITZ_OUTER, SMOOTH_INNER, MethodCard
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
 from xrisk.solvers.shared.stacked import stacked_oracles
 from xrisk.solvers.shared.tracking import average_into, first_duals, next_block
@@ -94,8 +94,9 @@ class SAPD(NamedTuple):
             "recalled",
             values="nB",
             gradients="SB",
-            rate="convex 1/ε² in the objective; f smooth and r strongly convex 1/(με) in the squared distance",
-            theory=(SMOOTH_INNER,),
+            rate="convex 1/ε + (σ₀² + σ₁² + δ²)/ε² in the duality gap; "
+            "f smooth and r strongly convex 1/μ + 1/√μ + σ₀²/ε + (σ₁² + δ²)/(με) in (μ/2)‖x − x*‖²",
+            theory=(SMOOTH_INNER, LIPSCHITZ_OUTER, CONVEX_COUPLING),
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "SAPD"]:

@@ -18,7 +18,7 @@ from xrisk.inner.oracle import (
 )
 from xrisk.problem import Problem, coupled_start
 from xrisk.solvers.base import prepare_coupled
-from xrisk.solvers.card import SMOOTH_OUTER, MethodCard
+from xrisk.solvers.card import LIPSCHITZ_OUTER, SMOOTH_OUTER, MethodCard
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
 from xrisk.solvers.shared.stacked import stacked_oracles
 from xrisk.solvers.shared.tracking import average_into, first_duals, next_block
@@ -90,8 +90,8 @@ class SCGD(NamedTuple):
             "verified",
             values="nB",
             gradients="SB",
-            rate="convex 1/ε⁴ in the objective; strongly convex 1/ε^1.5 in the squared distance",
-            theory=(SMOOTH_OUTER,),
+            rate="convex 1/ε⁴ in the objective; strongly convex 1/ε^1.5, the power of μ being uncertain, in (μ/2)‖x − x*‖²",
+            theory=(SMOOTH_OUTER, LIPSCHITZ_OUTER),
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "SCGD"]:

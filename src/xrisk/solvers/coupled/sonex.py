@@ -19,7 +19,7 @@ from xrisk.inner.oracle import (
 )
 from xrisk.problem import Problem, coupled_start
 from xrisk.solvers.base import prepare_coupled
-from xrisk.solvers.card import MONOTONE_OUTER, SMOOTH_INNER, MethodCard
+from xrisk.solvers.card import LIPSCHITZ_OUTER, MONOTONE_OUTER, SMOOTH_INNER, MethodCard
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
 from xrisk.solvers.shared.tracking import (
     TheoryCorrection,
@@ -117,8 +117,8 @@ class SONEX(NamedTuple):
             "verified",
             values="SB" if self.correction == 0.0 else "2SB",
             gradients="SB",
-            rate="non-convex, approximately stationary: v1 n/(Sε⁷), v2 n/(Sε⁵)",
-            theory=(MONOTONE_OUTER, SMOOTH_INNER),
+            rate="non-convex, approximately stationary: v1 n/(SBε⁷), v2 1/ε³ + 1/ε⁵ + n/(S√Bε⁵)",
+            theory=(MONOTONE_OUTER, LIPSCHITZ_OUTER, SMOOTH_INNER),
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "SONEX"]:

@@ -19,7 +19,7 @@ from xrisk.inner.oracle import (
 )
 from xrisk.problem import Problem, coupled_start
 from xrisk.solvers.base import prepare_coupled
-from xrisk.solvers.card import MONOTONE_OUTER, MethodCard
+from xrisk.solvers.card import LIPSCHITZ_OUTER, MONOTONE_OUTER, MethodCard
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
 from xrisk.solvers.shared.tracking import (
     TheoryCorrection,
@@ -110,7 +110,7 @@ class SONX(NamedTuple):
             values="SB" if self.correction == 0.0 else "2SB",
             gradients="SB",
             rate="weakly convex, nearly stationary: v1 n/(SBε⁸), v2 n/(S√Bε⁶); with f smooth n/(SBε⁵), n/(S√Bε⁴)",
-            theory=(MONOTONE_OUTER,),
+            theory=(MONOTONE_OUTER, LIPSCHITZ_OUTER),
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "SONX"]:

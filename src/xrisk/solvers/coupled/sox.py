@@ -19,7 +19,7 @@ from xrisk.inner.oracle import (
 )
 from xrisk.problem import Problem, block_slopes, coupled_start
 from xrisk.solvers.base import prepare_coupled
-from xrisk.solvers.card import SMOOTH_OUTER, MethodCard
+from xrisk.solvers.card import LIPSCHITZ_OUTER, SMOOTH_INNER, SMOOTH_OUTER, MethodCard
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
 from xrisk.solvers.shared.tracking import assign, average_into, next_block
 
@@ -128,8 +128,8 @@ class SOX(NamedTuple):
             "verified",
             values="SB",
             gradients="SB",
-            rate="non-convex n/(Sε⁴) to ‖∇F‖ ≤ ε; strongly convex n/(Sμε) in the squared distance",
-            theory=(SMOOTH_OUTER,),
+            rate="non-convex n/(BSε⁴) to ‖∇F‖ ≤ ε; convex n/(Sε²) in a weak duality gap; strongly convex n/(Sμε) in (μ/2)‖x − x*‖²",
+            theory=(SMOOTH_OUTER, LIPSCHITZ_OUTER, SMOOTH_INNER),
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "SOX"]:

@@ -18,7 +18,7 @@ from xrisk.inner.oracle import (
 )
 from xrisk.problem import Problem, coupled_start
 from xrisk.solvers.base import prepare_coupled
-from xrisk.solvers.card import SMOOTH_INNER, SMOOTH_OUTER, MethodCard
+from xrisk.solvers.card import CONVEX_COUPLING, LIPSCHITZ_OUTER, SMOOTH_INNER, SMOOTH_OUTER, MethodCard
 from xrisk.solvers.schedules import (
     Decreasing,
     PolynomialAverage,
@@ -107,9 +107,10 @@ class SSD(NamedTuple):
             "reconstructed",
             values="nB",
             gradients="nmB + SB",
-            rate="convex 1/√ε + σ²/ε² in the objective; strongly convex 1/√ε + σ²/(με) in the squared distance",
+            rate="convex 1/√ε + (σ₀² + σ₁² + δ²)/ε² in the objective; "
+            "strongly convex 1/√ε + σ₀²/ε + (σ₁² + δ²)/(με) in (μ/2)‖x − x*‖²",
             needs=(SMOOTH_OUTER._replace(words="a smooth outer function (NSSD runs without one)"),),
-            theory=(SMOOTH_INNER,),
+            theory=(SMOOTH_INNER, LIPSCHITZ_OUTER, CONVEX_COUPLING),
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "SSD"]:

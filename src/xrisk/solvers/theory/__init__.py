@@ -1,9 +1,7 @@
 """Parameter settings of the theorems: from the constants of a problem and a target ε to a solver."""
 
 from xrisk.solvers.theory.alexr import (
-    Constants,
     Setting,
-    estimate_constants,
     theorem_3,
     theorem_5_7,
     theorem_5_8,
@@ -14,6 +12,7 @@ from xrisk.solvers.theory.alexr import (
     theorem_22,
 )
 from xrisk.solvers.theory.alexr_dl import alexr_dl_setting
+from xrisk.solvers.theory.constants import Constants, estimate_constants
 from xrisk.solvers.theory.groups import nol_setting, ooa_setting, smd_setting
 from xrisk.solvers.theory.stacked import ascpg_strongly_convex, sapd_setting, scgd_strongly_convex
 from xrisk.solvers.theory.tracking import (

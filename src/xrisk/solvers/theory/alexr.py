@@ -10,51 +10,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.functions import (
-    WithThreshold,
-    block_lipschitz,
-    block_slope,
-    block_smoothness,
-    penalty_convexity,
-)
+from xrisk.functions import block_max_smoothness
 from xrisk.functions.proximal import Proximal
-from xrisk.inner.oracle import (
-    batch_value,
-    batch_vjp,
-    draw,
-    inner_count,
-    inner_dim,
-    inner_lipschitz,
-    inner_size,
-    inner_smoothness,
-    new_batch,
-)
-from xrisk.problem import Problem, coupled, coupled_start, inner_values
+from xrisk.inner.oracle import inner_size
+from xrisk.problem import Problem, coupled
 from xrisk.solvers.coupled.alexr import ALEXR
 from xrisk.solvers.schedules import GeometricAverage, LastIterate, UniformAverage
-from xrisk.solvers.shared.mirror import Conjugate, Quadratic
+from xrisk.solvers.shared.mirror import Entropy, Quadratic
+from xrisk.solvers.theory.constants import (
+    Constants,
+    check_constants,
+    estimate_constants,
+    gradient_noise,
+    map_convexity,
+)
 
 
-class Constants(NamedTuple):
-    """What the theorems ask of a problem, in its coupled form."""
-
-    n: int  # inner functions
-    lipschitz_f: float  # C_f
-    smoothness_f: float  # L_f, inf if f has a kink
-    lipschitz_g: float  # C_g
-    smoothness_g: float  # L_g, inf if g has a kink
-    noise_value: float  # σ₀², variance of one sampled inner value
-    noise_gradient: float  # σ₁², variance of one sampled inner gradient
-    spread: float  # δ², variance over i of Jᵢᵀyᵢ
-    mu: float  # strong convexity of r
-    distance: float  # D ≥ ‖x₀ − x*‖
-    omega: float  # Ω ≥ Σᵢ D_ψ(yᵢ*, yᵢ₀)
-
-    def check(self) -> None:
-        """Refuse constants no problem has."""
-        for name, value in zip(self._fields, self, strict=True):
-            if not value >= 0:
-                raise ValueError(f"{name} must not be negative, got {value}")
+CHOICES = {"blocks", "batch", "mirror"}  # fields of ALEXR that a theorem leaves open
 
 
 class Setting(NamedTuple):
@@ -65,87 +37,10 @@ class Setting(NamedTuple):
     iterations: int
 
 
-def estimate_constants(
-    problem: Problem,
-    *,
-    mirror: Any = Quadratic(),
-    w0: np.ndarray | None = None,
-    distance: float | None = None,
-    points: int = 3,
-    samples: int = 32,
-    rng: int | np.random.Generator = 0,
-) -> Constants:
-    """Constants of the problem in its coupled form, the noise measured at ``w0`` and ``points`` − 1 points around it.
-
-    C_g and L_g are bounds from the rows of X. ``distance`` is taken from 2 F(x₀)/μ where a strongly convex penalty on w
-    allows it, and must be given otherwise.
-    """
-    problem.check()
-    rng = np.random.default_rng(rng)
-    w0 = np.zeros(inner_size(problem.inner)) if w0 is None else np.asarray(w0, dtype=np.float64)
-    work, x0 = coupled(problem), coupled_start(problem, w0)
-    distance = _distance(problem, work, w0) if distance is None else float(distance)
-    noise_value = noise_gradient = spread = upper = 0.0
-    for point in range(points):
-        x = x0 + (0.0 if point == 0 else 0.5 * distance / np.sqrt(x0.size)) * rng.standard_normal(x0.size)
-        seen = _measure(work, x, samples, rng)
-        noise_value, noise_gradient, spread, upper = np.maximum((noise_value, noise_gradient, spread, upper), seen)
-    lipschitz, smoothness = block_lipschitz(work.outer, upper), block_smoothness(work.outer, upper)
-    n = inner_count(work.inner)
-    omega = n * lipschitz**2 / 2.0 if isinstance(mirror, Quadratic) else n * smoothness * upper**2 / 2.0
-    return Constants(
-        n,
-        float(lipschitz),
-        float(smoothness),
-        float(inner_lipschitz(work.inner)),
-        float(inner_smoothness(work.inner)),
-        float(noise_value),
-        float(noise_gradient),
-        float(spread),
-        float(penalty_convexity(work.penalty)),
-        distance,
-        float(omega),
-    )
-
-
-def _distance(problem: Problem, work: Problem, w0: np.ndarray) -> float:
-    penalty = work.penalty.penalty if isinstance(work.penalty, WithThreshold) else work.penalty
-    mu = penalty_convexity(penalty)
-    if mu <= 0:
-        raise ValueError("distance must be given: without a strongly convex penalty it cannot be estimated")
-    value = problem.value(w0)
-    threshold = float(np.abs(inner_values(problem, w0)).max()) if work is not problem else 0.0
-    return float(np.hypot(np.sqrt(2.0 * max(value, 0.0) / mu), threshold))
-
-
-def _measure(work: Problem, x: np.ndarray, samples: int, rng: np.random.Generator) -> tuple[float, ...]:
-    """σ₀², σ₁², δ² and the largest inner value at x, from at most 64 blocks."""
-    n, m = inner_count(work.inner), inner_dim(work.inner)
-    u = inner_values(work, x)
-    value, y, room = np.empty(m), np.empty(m), new_batch(work.inner, 1)
-    noise_value, noise_gradient, means = [], [], []
-    for i in rng.permutation(n)[:64]:
-        block_slope(work.outer, u[i], y)
-        values, grads, weighted = [], [], np.zeros(x.size)
-        for _ in range(samples):
-            batch = draw(work.inner, i, rng, room)
-            batch_value(work.inner, i, x, batch, value)
-            grad, one = np.zeros(x.size), np.zeros(x.size)
-            batch_vjp(work.inner, i, x, batch, np.ones(m), 1.0, grad)
-            batch_vjp(work.inner, i, x, batch, y, 1.0, one)
-            values.append(value.copy())
-            grads.append(grad)
-            weighted += one / samples
-        noise_value.append(np.var(values, axis=0).sum())
-        noise_gradient.append(np.var(grads, axis=0).sum())
-        means.append(weighted)
-    return max(noise_value), max(noise_gradient), float(np.var(means, axis=0).sum()), float(np.abs(u).max())
-
-
 def theorem_5_7(problem: Problem, eps: float, **options: Any) -> Setting:
     """Book, theorem 5.7: μ > 0, f smooth; (μ/2) E‖x_T − x*‖² ≤ ε for the last iterate. Explicit constants."""
     c, solver = _settle(problem, eps, options, strongly=True)
-    S, B, rho = solver.blocks, solver.batch, _rho(solver, c)
+    S, B, rho = solver.blocks, solver.batch, map_convexity(solver.mirror, c.smoothness_f)
     smooth_g = math.isfinite(c.smoothness_g)
     noise = 3.0 * (gradient_noise(c, S, B) + (0.0 if smooth_g else 4.0 * (c.lipschitz_f * c.lipschitz_g) ** 2))
     bounds = [S / (2.0 * c.n), 0.5, math.sqrt(c.mu * S / (c.n * c.smoothness_f)) / (8.0 * c.lipschitz_g)]
@@ -165,7 +60,7 @@ def theorem_5_7(problem: Problem, eps: float, **options: Any) -> Setting:
 def theorem_3(problem: Problem, eps: float, **options: Any) -> Setting:
     """ALEXR, theorem 3: μ > 0, f smooth; (μ/2) E‖x_T − x*‖² ≤ ε for the last iterate."""
     c, solver = _settle(problem, eps, options, strongly=True)
-    S, rho = solver.blocks, _rho(solver, c)
+    S, rho = solver.blocks, map_convexity(solver.mirror, c.smoothness_f)
     left = min(S / (2.0 * c.n), 0.5, _theorem_3_bounds(c, S, solver.batch, eps))
     tau = rho * (S / (c.n * left) - 1.0)
     start = c.mu / 2.0 * c.distance**2 + 2.0 * rho / S * c.omega
@@ -183,12 +78,11 @@ def theorem_18(problem: Problem, eps: float, **options: Any) -> Setting:
         raise ValueError(f"eps must be positive, got {eps}")
     work = coupled(problem)
     regular = Problem(work.inner, work.outer, Proximal(work.penalty, float(eps), np.zeros(inner_size(work.inner))))
-    names = {"blocks", "batch", "mirror"}
-    rest = {name: value for name, value in options.items() if name not in names}
-    c = rest.pop("constants", None) or estimate_constants(problem, **rest)
+    estimates = {name: value for name, value in options.items() if name not in {"blocks", "batch", "constants"}}
+    c = options.get("constants") or estimate_constants(problem, **estimates)
     c = c._replace(mu=c.mu + eps)
     target = eps**2 / (c.lipschitz_g**2 * c.smoothness_f)
-    chosen = {name: value for name, value in options.items() if name in names}
+    chosen = {name: value for name, value in options.items() if name in CHOICES}
     # f with a kink has L_f = inf and no target; theorem 3 then says what it needs
     setting = theorem_3(regular, target or eps, constants=c, **chosen)
     return setting._replace(solver=setting.solver._replace(average=GeometricAverage(setting.solver.theta)))
@@ -197,7 +91,7 @@ def theorem_18(problem: Problem, eps: float, **options: Any) -> Setting:
 def theorem_20(problem: Problem, eps: float, **options: Any) -> Setting:
     """ALEXR, theorem 20: θ = 0, μ > 0, f smooth: the rate of SOX without momentum."""
     c, solver = _settle(problem, eps, options, strongly=True)
-    S, rho = solver.blocks, _rho(solver, c)
+    S, rho = solver.blocks, map_convexity(solver.mirror, c.smoothness_f)
     curved = c.mu / (c.lipschitz_g**2 * c.smoothness_f)
     # at most a third of S/n keeps the corrected τ positive
     left = min(S / (3.0 * c.n), 0.5, _theorem_3_bounds(c, S, solver.batch, eps), curved)
@@ -296,27 +190,15 @@ def _convex(
 def _settle(problem: Problem, eps: float, options: dict[str, Any], *, strongly: bool) -> tuple[Constants, Any]:
     if not 0.0 < eps < np.inf:
         raise ValueError(f"eps must be positive, got {eps}")
-    names = {"blocks", "batch", "mirror"}
-    chosen = ALEXR(**{name: value for name, value in options.items() if name in names})
-    _, solver = chosen.prepare(problem)
-    rest = {name: value for name, value in options.items() if name not in names}
+    chosen = ALEXR(**{name: value for name, value in options.items() if name in CHOICES})
+    work, solver = chosen.prepare(problem)
+    rest = {name: value for name, value in options.items() if name not in CHOICES}
     c = rest.pop("constants", None)
     c = estimate_constants(problem, mirror=solver.mirror, **rest) if c is None else c
     check_constants(c, strongly=strongly)
+    if isinstance(solver.mirror, Entropy) and c.smoothness_f < (least := block_max_smoothness(work.outer, np.inf)):
+        raise ValueError(f"smoothness_f must be at least {least} under {solver.mirror}, in ‖·‖_∞, got {c.smoothness_f}")
     return c, solver
-
-
-def check_constants(c: Constants, *, strongly: bool) -> None:
-    """Refuse constants that no theorem covers, or none for a strongly convex penalty and a smooth outer function."""
-    c.check()
-    if strongly and c.mu <= 0:
-        raise ValueError("this theorem needs a strongly convex penalty, mu is 0: use theorem 6, 18, 5.8 or 5.9")
-    if strongly and not math.isfinite(c.smoothness_f):
-        raise ValueError("this theorem needs a smooth outer function: smooth it with Smoothed, or use theorem 6 or 5.8")
-    if not math.isfinite(c.lipschitz_f) or not math.isfinite(c.lipschitz_g):
-        raise ValueError(
-            "the theorems need Lipschitz functions: give constants with finite lipschitz_f and lipschitz_g"
-        )
 
 
 def _setting(
@@ -330,16 +212,6 @@ def _setting(
 ) -> Setting:
     solver = solver._replace(step=float(step), dual_step=1.0 / float(tau), theta=float(theta), average=average)
     return Setting(problem, solver, math.ceil(iterations))
-
-
-def gradient_noise(c: Constants, S: int, B: int) -> float:
-    """Variance of the primal gradient estimate, S blocks without replacement and B samples of each."""
-    between = c.spread * (c.n - S) / (S * (c.n - 1)) if c.n > 1 else 0.0
-    return c.lipschitz_f**2 * c.noise_gradient / (S * B) + between
-
-
-def _rho(solver: ALEXR, c: Constants) -> float:
-    return 1.0 if isinstance(solver.mirror, Conjugate) else 1.0 / c.smoothness_f
 
 
 def _quadratic_only(solver: ALEXR) -> None:

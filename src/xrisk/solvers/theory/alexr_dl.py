@@ -7,7 +7,8 @@ from xrisk.functions.parameters import positive
 from xrisk.inner.oracle import inner_dim
 from xrisk.problem import Problem, coupled
 from xrisk.solvers.coupled.alexr_dl import ALEXRDL, smoothed
-from xrisk.solvers.theory.alexr import Constants, Setting, estimate_constants, theorem_5_7
+from xrisk.solvers.theory.alexr import Setting, theorem_5_7
+from xrisk.solvers.theory.constants import Constants, estimate_constants
 
 
 def alexr_dl_setting(
@@ -37,7 +38,7 @@ def alexr_dl_setting(
     gap : float
         A bound on F(x₀) − min F.
     weak_convexity : float, optional
-        ρ_g; by default the smoothness L_g, which bounds it.
+        ρ_g, of every component; by default L_g, the smoothness of all m, stands for √m·ρ_g.
     constants : Constants, optional
         Those of the problem; estimated if not given, see `estimate_constants`, which takes ``estimates``.
     blocks, batch : int
@@ -56,8 +57,8 @@ def alexr_dl_setting(
     positive("gap", gap)
     work = coupled(problem)
     c = estimate_constants(problem, **estimates) if constants is None else constants
-    curve = c.smoothness_g if weak_convexity is None else weak_convexity
-    rho = math.sqrt(inner_dim(work.inner)) * c.lipschitz_f * curve  # ρ_F
+    curve = c.smoothness_g if weak_convexity is None else math.sqrt(inner_dim(work.inner)) * weak_convexity
+    rho = c.lipschitz_f * curve  # ρ_F
     if not 0.0 < rho < math.inf:
         raise ValueError(f"weak_convexity must make √m·C_f·ρ_g positive and finite, got {curve}")
     smoothing = None

@@ -10,7 +10,8 @@ from xrisk.solvers.coupled.ascpg import ASCPG
 from xrisk.solvers.coupled.sapd import SAPD
 from xrisk.solvers.coupled.scgd import SCGD
 from xrisk.solvers.schedules import Decreasing, LastIterate
-from xrisk.solvers.theory.alexr import Constants, Setting, check_constants, estimate_constants, gradient_noise
+from xrisk.solvers.theory.alexr import Setting
+from xrisk.solvers.theory.constants import Constants, check_constants, estimate_constants, gradient_noise
 
 
 def scgd_strongly_convex(problem: Problem, *, mu: float | None = None, delay: float = 1.0, **options: Any) -> SCGD:

@@ -21,7 +21,8 @@ from xrisk.solvers.coupled.sonx import SONX
 from xrisk.solvers.coupled.sox import SOX, FreshBatch
 from xrisk.solvers.schedules import LastIterate
 from xrisk.solvers.shared.tracking import TheoryCorrection, corrects
-from xrisk.solvers.theory.alexr import Constants, Setting, check_constants, estimate_constants, gradient_noise
+from xrisk.solvers.theory.alexr import Setting
+from xrisk.solvers.theory.constants import Constants, check_constants, estimate_constants, gradient_noise
 
 
 def sox_setting(
