@@ -22,8 +22,8 @@ if TYPE_CHECKING:
         GroupDRORegressor,
         MultiTaskGroupDROClassifier,
         PNormPushClassifier,
+        PrecisionAtKClassifier,
         RobustLogisticRegression,
-        TopPushClassifier,
     )
     from xrisk.persistence import load, save
 
@@ -34,7 +34,7 @@ ON_DEMAND = {
     "MultiTaskGroupDROClassifier": "estimators",
     "PNormPushClassifier": "estimators",
     "RobustLogisticRegression": "estimators",
-    "TopPushClassifier": "estimators",
+    "PrecisionAtKClassifier": "estimators",
     "load": "persistence",
     "save": "persistence",
     "datasets": "datasets",
@@ -50,11 +50,11 @@ __all__ = [
     "GroupDRORegressor",
     "MultiTaskGroupDROClassifier",
     "PNormPushClassifier",
+    "PrecisionAtKClassifier",
     "Problem",
     "Result",
     "RobustLogisticRegression",
     "Stop",
-    "TopPushClassifier",
     "Trace",
     "certify",
     "datasets",

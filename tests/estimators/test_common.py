@@ -29,9 +29,9 @@ from xrisk import (
     GroupDRORegressor,
     MultiTaskGroupDROClassifier,
     PNormPushClassifier,
+    PrecisionAtKClassifier,
     RobustLogisticRegression,
     Stop,
-    TopPushClassifier,
 )
 from xrisk.auto import Auto
 from xrisk.certificate import NOTHING_PROVED, certify_measured
@@ -65,7 +65,7 @@ CASES = {
     "regression": Case(GroupDRORegressor(CVaRRisk(0.4), l2=0.01), TARGET, GROUPS),
     "robust": Case(RobustLogisticRegression("dropout", l2=0.01)),
     "push": Case(PNormPushClassifier(l2=0.01), RARE),
-    "top": Case(TopPushClassifier(l2=0.1), RARE),
+    "at k": Case(PrecisionAtKClassifier(l2=0.1), RARE),
     "tasks": Case(MultiTaskGroupDROClassifier(l2=0.01), metadata={"tasks": cells // 4, **GROUPS}),
 }
 CHECKED = [
@@ -75,12 +75,12 @@ CHECKED = [
     GroupDRORegressor("kl"),
     RobustLogisticRegression(),
     PNormPushClassifier(),
-    TopPushClassifier(),
+    PrecisionAtKClassifier(),
     MultiTaskGroupDROClassifier(),
 ]
 WEIGHED = ("groups", "regression", "tasks")
 
-RANKINGS = ("push", "top")  # their work grows with pairs: none of the large table, half of it positive
+RANKINGS = ("push", "at k")  # their work grows with pairs: none of the large table, half of it positive
 
 
 def every(chosen):

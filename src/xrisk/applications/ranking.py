@@ -124,7 +124,7 @@ def p_norm_push(
     return _stated(by_name("outer", outer, sides), Power(power) if power > 1.0 else Identity(), l1, l2)
 
 
-def top_push(X: Any, y: Any, *, k: int, loss: Any = "logistic", l1: float = 0.0, l2: float = 0.0) -> Problem:
+def precision_at_k(X: Any, y: Any, *, k: int, loss: Any = "logistic", l1: float = 0.0, l2: float = 0.0) -> Problem:
     """Precision and recall at k: the mean over positives i of log(1 + exp(rankᵢ(w) − k)), rankᵢ = Σⱼ ℓ(sᵢ − sⱼ).
 
     The sum is over all rows j. With the indicator of sⱼ ≥ sᵢ for ℓ, rankᵢ is the place of positive i in the list. The
@@ -159,9 +159,9 @@ def top_push(X: Any, y: Any, *, k: int, loss: Any = "logistic", l1: float = 0.0,
     Examples
     --------
     >>> import numpy as np
-    >>> from xrisk.applications import top_push
+    >>> from xrisk.applications import precision_at_k
     >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), [-1, 1, -1, 1]
-    >>> round(top_push(X, y, k=2, loss="hinge").value(np.ones(1)), 6)  # rank 1+2+3 and 1: log(1+e⁴), log(1+e⁻¹)
+    >>> round(precision_at_k(X, y, k=2, loss="hinge").value(np.ones(1)), 6)  # rank 1+2+3 and 1: log(1+e⁴), log(1+e⁻¹)
     2.165706
     """
     rows, positive, _ = _sides(X, y)

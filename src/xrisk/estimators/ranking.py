@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from xrisk.applications import CLASS_LOSSES, p_norm_push, top_push
+from xrisk.applications import CLASS_LOSSES, p_norm_push, precision_at_k
 from xrisk.applications.arguments import quoted
 from xrisk.estimators.base import FITTED, SOLVING, Training, TwoClassRobust
 from xrisk.problem import Problem
@@ -157,7 +157,7 @@ class PNormPushClassifier(RankingClassifier):
 
 
 @savable
-class TopPushClassifier(RankingClassifier):
+class PrecisionAtKClassifier(RankingClassifier):
     __doc__ = (
         """Linear ranking with the positives among its first k: min over w of mean_i log(1 + exp(rankᵢ(w) − k)) + r(w).
 
@@ -184,7 +184,7 @@ class TopPushClassifier(RankingClassifier):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((200, 3))
     >>> y = X[:, 0] + rng.standard_normal(200) > 1.5
-    >>> clf = xrisk.TopPushClassifier(k=10).fit(X, y)
+    >>> clf = xrisk.PrecisionAtKClassifier(k=10).fit(X, y)
     >>> first = np.argsort(-clf.decision_function(X))[:10]
     >>> bool(y[first].mean() > y.mean())
     True
@@ -219,4 +219,4 @@ class TopPushClassifier(RankingClassifier):
         self.verbose = verbose
 
     def _problem(self, training: Training) -> Problem:
-        return top_push(training.X, training.target, k=self.k, loss=self._loss(), l1=self.l1, l2=self.l2)
+        return precision_at_k(training.X, training.target, k=self.k, loss=self._loss(), l1=self.l1, l2=self.l2)
