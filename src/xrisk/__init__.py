@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         PNormPushClassifier,
         PrecisionAtKClassifier,
         RobustLogisticRegression,
+        TopPushClassifier,
     )
     from xrisk.persistence import load, save
 
@@ -33,8 +34,9 @@ ON_DEMAND = {
     "GroupDRORegressor": "estimators",
     "MultiTaskGroupDROClassifier": "estimators",
     "PNormPushClassifier": "estimators",
-    "RobustLogisticRegression": "estimators",
     "PrecisionAtKClassifier": "estimators",
+    "RobustLogisticRegression": "estimators",
+    "TopPushClassifier": "estimators",
     "load": "persistence",
     "save": "persistence",
     "datasets": "datasets",
@@ -55,6 +57,7 @@ __all__ = [
     "Result",
     "RobustLogisticRegression",
     "Stop",
+    "TopPushClassifier",
     "Trace",
     "certify",
     "datasets",

@@ -32,6 +32,7 @@ from xrisk import (
     PrecisionAtKClassifier,
     RobustLogisticRegression,
     Stop,
+    TopPushClassifier,
 )
 from xrisk.auto import Auto
 from xrisk.certificate import NOTHING_PROVED, certify_measured
@@ -66,6 +67,7 @@ CASES = {
     "robust": Case(RobustLogisticRegression("dropout", l2=0.01)),
     "push": Case(PNormPushClassifier(l2=0.01), RARE),
     "at k": Case(PrecisionAtKClassifier(l2=0.1), RARE),
+    "top push": Case(TopPushClassifier(l2=0.01), RARE),
     "tasks": Case(MultiTaskGroupDROClassifier(l2=0.01), metadata={"tasks": cells // 4, **GROUPS}),
 }
 CHECKED = [
@@ -76,11 +78,12 @@ CHECKED = [
     RobustLogisticRegression(),
     PNormPushClassifier(),
     PrecisionAtKClassifier(),
+    TopPushClassifier(),
     MultiTaskGroupDROClassifier(),
 ]
 WEIGHED = ("groups", "regression", "tasks")
 
-RANKINGS = ("push", "at k")  # their work grows with pairs: none of the large table, half of it positive
+RANKINGS = ("push", "at k", "top push")  # their work grows with pairs: none of the large table, half of it positive
 
 
 def every(chosen):

@@ -1,7 +1,7 @@
 """Estimators with scikit-learn's face."""
 
 from xrisk.estimators.groups import GroupDROClassifier, GroupDRORegressor
-from xrisk.estimators.ranking import PNormPushClassifier, PrecisionAtKClassifier
+from xrisk.estimators.ranking import PNormPushClassifier, PrecisionAtKClassifier, TopPushClassifier
 from xrisk.estimators.robust import RobustLogisticRegression
 from xrisk.estimators.tasks import MultiTaskGroupDROClassifier
 from xrisk.tables import TableModel
@@ -14,4 +14,5 @@ __all__ = [
     "PrecisionAtKClassifier",
     "RobustLogisticRegression",
     "TableModel",
+    "TopPushClassifier",
 ]
