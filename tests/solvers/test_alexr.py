@@ -240,9 +240,9 @@ def test_bounds_of_a_threshold_that_is_not_there_are_refused():
 
 @pytest.mark.usefixtures("plain")
 def test_the_double_loop_keeps_the_bounds_of_its_inner_method():
-    solver = ALEXRDL(ALEXR(average=LastIterate(), threshold=ThresholdBounds(0.0, 0.3)), length=5)
+    solver = ALEXRDL(ALEXR(average=LastIterate(), threshold=ThresholdBounds(0.65)), length=5)
     problem, solver, state, rng = begin(xrisk.group_dro(*table(), l2=0.1), solver)
-    assert solver.advance(problem, state, 20, rng).inner.w[-1] == 0.3
+    assert solver.advance(problem, state, 20, rng).inner.w[-1] >= 0.65
 
 
 def test_plain_python_functions_give_the_iterates_of_the_compiled_problem():

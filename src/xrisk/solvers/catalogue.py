@@ -22,6 +22,7 @@ from xrisk.solvers.coupled.sonex import SONEX
 from xrisk.solvers.coupled.sonx import SONX
 from xrisk.solvers.coupled.sox import SOX
 from xrisk.solvers.coupled.ssd import SSD
+from xrisk.solvers.groups.lsvrg import LSVRG
 from xrisk.solvers.groups.nol import NOL
 from xrisk.solvers.groups.ooa import OOA
 from xrisk.solvers.groups.smd import SMD, DrawnGroup
@@ -53,6 +54,7 @@ CATALOGUE: dict[str, Any] = {
     "smd": SMD(),
     "smd-drawn": SMD(gradient=DrawnGroup()),
     "nol": NOL(),
+    "lsvrg": LSVRG(),
     "sgd": SGD(),
     "sgd-uw": UpweightedSGD(),
     "scgd": SCGD(),
