@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         GroupDRORegressor,
         MultiTaskGroupDROClassifier,
         PNormPushClassifier,
+        PrecisionAtKClassifier,
         RobustLogisticRegression,
         TopPushClassifier,
     )
@@ -33,6 +34,7 @@ ON_DEMAND = {
     "GroupDRORegressor": "estimators",
     "MultiTaskGroupDROClassifier": "estimators",
     "PNormPushClassifier": "estimators",
+    "PrecisionAtKClassifier": "estimators",
     "RobustLogisticRegression": "estimators",
     "TopPushClassifier": "estimators",
     "load": "persistence",
@@ -50,6 +52,7 @@ __all__ = [
     "GroupDRORegressor",
     "MultiTaskGroupDROClassifier",
     "PNormPushClassifier",
+    "PrecisionAtKClassifier",
     "Problem",
     "Result",
     "RobustLogisticRegression",

@@ -22,6 +22,17 @@ from xrisk.inner.oracle import exact_values, inner_count, inner_dim, inner_is_af
 from xrisk.inner.shifted import Shifted
 
 
+class ThresholdBounds(NamedTuple):
+    """low ≤ c ≤ high for the threshold c of a risk ρ(u) = min_c c + mean_i f(uᵢ − c).
+
+    The optimum of the problem stays what it is if its threshold lies between them: that of a CVaR is one of the inner
+    values, not below 0 if no loss is.
+    """
+
+    low: float = -np.inf
+    high: float = np.inf
+
+
 class Problem(NamedTuple):
     """min over w of mean_i f(gᵢ(w)) + r(w), or of ρ(g₁(w), …, gₙ(w)) + r(w).
 
@@ -151,21 +162,22 @@ def inner_values(problem: Problem, w: np.ndarray) -> np.ndarray:
     return u
 
 
-def coupled(problem: Problem) -> Problem:
+def coupled(problem: Problem, bounds: ThresholdBounds = ThresholdBounds()) -> Problem:
     """The problem as a finite sum of f(gᵢ(x)): a risk ρ(u) = min_c c + mean f(uᵢ − c) gets its threshold c as variable.
 
-    Of the new variable x = (w, c) the threshold stands last.
+    Of the new variable x = (w, c) the threshold stands last, within the bounds.
     """
     problem = canonical(problem)
     if not is_risk(problem.outer):
         return problem
     outer = risk_outer(problem.outer, inner_count(problem.inner))
-    return Problem(Shifted(problem.inner), outer, WithThreshold(problem.penalty))
+    low, high = canonical(bounds)
+    return Problem(Shifted(problem.inner), outer, WithThreshold(problem.penalty, 1.0, low, high))
 
 
-def coupled_start(problem: Problem, w: np.ndarray) -> np.ndarray:
-    """The variable of the coupled problem at ``w``, its threshold optimal there."""
+def coupled_start(problem: Problem, w: np.ndarray, bounds: ThresholdBounds = ThresholdBounds()) -> np.ndarray:
+    """The variable of the coupled problem at ``w``, its threshold optimal there or the bound next to that."""
     if not is_risk(problem.outer):
         return w.copy()
     u = np.ascontiguousarray(inner_values(problem, w)[:, 0])
-    return np.append(w, risk_threshold(problem.outer, u))
+    return np.append(w, np.clip(risk_threshold(problem.outer, u), *bounds))

@@ -11,7 +11,7 @@ import scipy.sparse
 import xrisk
 import xrisk.functions as fn
 from tests.conftest import table
-from xrisk.applications import p_norm_push, partial_auc, top_push
+from xrisk.applications import p_norm_push, partial_auc, precision_at_k, top_push
 from xrisk.auto import Auto
 from xrisk.data.rows import frozen
 from xrisk.inner import Groups, LinearModel, as_rows
@@ -32,7 +32,8 @@ PROBLEMS = {
     "partial AUC": lambda X=X, **options: partial_auc(X, Y, min_tpr=0.5, **options),
     "push": lambda X=X, **options: p_norm_push(X, Y, p=4, **options),
     "positives": lambda X=X, **options: p_norm_push(X, Y, p=2.5, outer="positives", **options),
-    "top": lambda X=X, **options: top_push(X, Y, k=5, **options),
+    "at k": lambda X=X, **options: precision_at_k(X, Y, k=5, **options),
+    "top push": lambda X=X, **options: top_push(X, Y, **options),
 }
 every_problem = pytest.mark.parametrize("make", PROBLEMS.values(), ids=PROBLEMS)
 every_loss = pytest.mark.parametrize("loss", LOSSES)
@@ -47,7 +48,8 @@ def test_values_are_those_of_the_formulas(loss):
         "partial AUC": np.sort(of_positives)[-k:].mean(),
         "push": (of_negatives**4).mean(),
         "positives": (of_positives**2.5).mean(),
-        "top": np.logaddexp(0.0, of(s[:, None] - X @ W).sum(axis=1) - 5).mean(),
+        "at k": np.logaddexp(0.0, of(s[:, None] - X @ W).sum(axis=1) - 5).mean(),
+        "top push": of(s - top.max()).mean(),
     }
     found = {name: make(loss=loss).value(W) for name, make in PROBLEMS.items()}
     assert found == pytest.approx(expected, rel=1e-12)
@@ -73,6 +75,11 @@ def test_the_first_power_is_the_area_under_the_curve():
     )
 
 
+def test_top_push_is_the_push_of_infinite_power():
+    of_one_high_power = p_norm_push(X, Y, p=600, loss="hinge").value(W) ** (1 / 600)
+    assert top_push(X, Y, loss="hinge").value(W) == pytest.approx(of_one_high_power, rel=0.01)
+
+
 def by_cvxpy(name, loss):
     """The optimum with l2 = 0.1 over explicit differences."""
     w = cp.Variable(4)
@@ -91,7 +98,8 @@ def by_cvxpy(name, loss):
         "partial AUC": lambda: cp.sum_largest(means(POSITIVE, NEGATIVE, 1), k) / k,
         "push": lambda: cp.sum(cp.power(means(NEGATIVE, POSITIVE, -1), 4)) / len(NEGATIVE),
         "positives": lambda: cp.sum(cp.power(means(POSITIVE, NEGATIVE, 1), 2.5)) / positives,
-        "top": lambda: cp.sum(cp.logistic(len(X) * means(POSITIVE, X, 1) - 5)) / positives,
+        "at k": lambda: cp.sum(cp.logistic(len(X) * means(POSITIVE, X, 1) - 5)) / positives,
+        "top push": lambda: cp.sum(shapes[loss](POSITIVE @ w - cp.max(NEGATIVE @ w))) / positives,
     }[name]()
     task = cp.Problem(cp.Minimize(risk + 0.05 * cp.sum_squares(w)))
     task.solve(solver=cp.CLARABEL)
@@ -105,7 +113,9 @@ def by_cvxpy(name, loss):
         ("partial AUC", "hinge"),
         ("push", "exponential"),
         ("positives", "squared_hinge"),
-        ("top", "logistic"),
+        ("at k", "logistic"),
+        ("top push", "squared_hinge"),
+        ("top push", "logistic"),
     ],
 )
 def test_optima_agree_with_cvxpy(name, loss):
@@ -237,9 +247,14 @@ def test_pairs_are_never_stored():
             ValueError,
             "outer must be one of negatives, positives .* got 'both'",
         ),
-        (lambda: top_push(X, Y, k=0), ValueError, "k must be a whole number from 1 to the number of rows, 60, got 0"),
-        (lambda: top_push(X, Y, k=2.5), ValueError, r"k must be a whole number .*, got 2\.5"),
-        (lambda: top_push(X, Y, k=np.nan), ValueError, "k must be a whole number .*, got nan"),
+        (
+            lambda: precision_at_k(X, Y, k=0),
+            ValueError,
+            "k must be a whole number from 1 to the number of rows, 60, got 0",
+        ),
+        (lambda: precision_at_k(X, Y, k=2.5), ValueError, r"k must be a whole number .*, got 2\.5"),
+        (lambda: precision_at_k(X, Y, k=np.nan), ValueError, "k must be a whole number .*, got nan"),
+        (lambda: top_push(X, Y, loss=fn.Squared()), ValueError, r"loss must not increase .*, got Squared\(\)"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_sentence(build, error, sentence):

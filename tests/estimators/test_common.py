@@ -29,6 +29,7 @@ from xrisk import (
     GroupDRORegressor,
     MultiTaskGroupDROClassifier,
     PNormPushClassifier,
+    PrecisionAtKClassifier,
     RobustLogisticRegression,
     Stop,
     TopPushClassifier,
@@ -65,7 +66,8 @@ CASES = {
     "regression": Case(GroupDRORegressor(CVaRRisk(0.4), l2=0.01), TARGET, GROUPS),
     "robust": Case(RobustLogisticRegression("dropout", l2=0.01)),
     "push": Case(PNormPushClassifier(l2=0.01), RARE),
-    "top": Case(TopPushClassifier(l2=0.1), RARE),
+    "at k": Case(PrecisionAtKClassifier(l2=0.1), RARE),
+    "top push": Case(TopPushClassifier(l2=0.01), RARE),
     "tasks": Case(MultiTaskGroupDROClassifier(l2=0.01), metadata={"tasks": cells // 4, **GROUPS}),
 }
 CHECKED = [
@@ -75,12 +77,13 @@ CHECKED = [
     GroupDRORegressor("kl"),
     RobustLogisticRegression(),
     PNormPushClassifier(),
+    PrecisionAtKClassifier(),
     TopPushClassifier(),
     MultiTaskGroupDROClassifier(),
 ]
 WEIGHED = ("groups", "regression", "tasks")
 
-RANKINGS = ("push", "top")  # their work grows with pairs: none of the large table, half of it positive
+RANKINGS = ("push", "at k", "top push")  # their work grows with pairs: none of the large table, half of it positive
 
 
 def every(chosen):

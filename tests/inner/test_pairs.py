@@ -145,6 +145,7 @@ def test_the_constants_bound_gradients_and_their_change():
     [
         ({"loss": 3}, TypeError, "loss must be a spec that implements loss_value, got 3"),
         ({"side": 0.5}, ValueError, r"side must be 1 or −1, got 0\.5"),
+        ({"sampling": "shared"}, TypeError, r"sampling must be BatchEach\(\) or BatchForAll\(\), got 'shared'"),
         ({"outer": np.array([60])}, ValueError, "outer must list rows between 0 and 59, at least one"),
         ({"inner": np.zeros(0, dtype=int)}, ValueError, "inner must list rows between 0 and 59, at least one"),
         ({"rows": WithIntercept(Dense(X))}, ValueError, "rows must have no intercept: it cancels"),

@@ -7,10 +7,12 @@
 import numpy as np
 
 
-def alexr(x, n, steps, *, step, dual_step, theta, blocks, draw, value, jacobian, dual_step_of, prox, rng, shared=False):
+def alexr(
+    x, n, T, *, step, dual_step, theta, blocks, draw, value, jacobian, dual_step_of, prox, rng, shared=False, again=True
+):
     x, x_prev, order = x.copy(), x.copy(), np.arange(n)
     xs, ys = [], {}
-    for _ in range(steps):
+    for _ in range(T):
         sampled, pairs = [], {}
         gradients = []
         for a in range(blocks):
@@ -18,8 +20,8 @@ def alexr(x, n, steps, *, step, dual_step, theta, blocks, draw, value, jacobian,
             order[[a, b]] = order[[b, a]]
             i = int(order[a])
             sampled.append(i)
-            pairs[i] = pairs[sampled[0]] if shared and a > 0 else (draw(i, rng), draw(i, rng))
-            first, second = pairs[i]
+            pairs[i] = pairs[sampled[0]] if shared and a > 0 else [draw(i, rng) for _ in range(1 + again)]
+            first, second = pairs[i][0], pairs[i][-1]
             g = value(i, x, first) + theta * (value(i, x, first) - value(i, x_prev, first))
             ys[i] = dual_step_of(i, g, 1.0 / dual_step)
             gradients.append(jacobian(i, x, second).T @ np.atleast_1d(ys[i]))

@@ -11,13 +11,14 @@ from tests.conftest import table
 from xrisk.compile import uncompiled
 from xrisk.data.rows import frozen
 from xrisk.functions import L2, AffineLoss, Ball, Identity, LogSumExp, MaxOuter, Restricted, Square
-from xrisk.inner import Groups, Indexed, LinearModel, as_rows, inner_pooled
+from xrisk.inner import BatchForAll, Groups, Indexed, LinearModel, as_rows, inner_pooled
 from xrisk.problem import Problem
 from xrisk.solvers import (
     ALEXR,
     ALEXRDL,
     ASCPG,
     BSGD,
+    LSVRG,
     MSVR,
     NASA,
     NOL,
@@ -41,6 +42,7 @@ from xrisk.solvers import (
     Newton,
     PolynomialAverage,
     Restarted,
+    SameBatch,
     SmoothedLBFGS,
     SnapshotMSVR,
     StageAverage,
@@ -112,6 +114,16 @@ def noisy():
     return xrisk.applications.hard_smooth(5, eps=0.005).problem
 
 
+def rankings():
+    X, y, _ = table(n=60)
+    return xrisk.applications.partial_auc(X, y, min_tpr=0.5, l2=0.1)
+
+
+def shared_negatives():
+    stated = rankings()
+    return stated._replace(inner=stated.inner._replace(sampling=BatchForAll()))
+
+
 class Case(NamedTuple):
     name: str
     problem: Any  # () -> Problem
@@ -128,8 +140,10 @@ CASES = [  # the first of each solver is the one whose compiled runs are quick t
     Case("alexr-cvar-last", cvar, ALEXR(0.05, 0.1, blocks=3, batch=4, average=LastIterate()), 20000, 0.05),
     Case("alexr-cvar-stages", cvar, ALEXR(SLOW, SLOW, blocks=3, batch=8, average=StageAverage(SLOW)), 30000, 0.01),
     Case("alexr-cvar-theta0", cvar, ALEXR(0.05, 0.1, theta=0.0, blocks=3, average=UniformAverage()), 20000, 0.05),
+    Case("alexr-cvar-same", cvar, ALEXR(0.05, 0.1, blocks=3, batch=8, pairing=SameBatch()), 20000, 0.02),
     Case("alexr-chi2-conjugate", chi2, ALEXR(0.02, 0.1, blocks=3, mirror=Conjugate()), 20000, 0.02),
     Case("alexr-kl-sparse", kl_sparse, ALEXR(Decreasing(0.05, 1000.0), 0.1, mirror=Conjugate(), blocks=6), 20000, 0.02),
+    Case("alexr-shared-negatives", shared_negatives, ALEXR(0.02, 0.02, blocks=4), 20000, 0.02),
     Case("alexr-tasks-max", lambda: tasks(MaxOuter()), ALEXR(0.05, 0.1, blocks=2, mirror=Entropy()), 20000, 0.02),
     Case("alexr-tasks-lse", lambda: tasks(LogSumExp(2.0)), ALEXR(0.05, 0.1, blocks=2, batch=3), 20000, 0.02),
     Case("alexr-squares", squares, ALEXR(0.05, 0.1, blocks=2, average=PolynomialAverage(2)), 20000, 0.02),
@@ -148,7 +162,9 @@ CASES = [  # the first of each solver is the one whose compiled runs are quick t
     Case("smd", cvar, SMD(0.05, 0.05), 5000, 0.002),
     Case("smd-drawn", cvar, SMD(0.05, 0.05, gradient=DrawnGroup()), 5000, 0.005),
     Case("nol", worst, NOL(0.02, 0.005, scale=1.5), 30000, 0.015),
+    Case("lsvrg", chi2_logistic, LSVRG(0.05, epoch=7, blocks=3), 5000, 0.001),
     Case("sgd", cvar, SGD(0.05), 20000, 1e-3, pooled),
+    Case("sgd-pairs", rankings, SGD(0.05), 20000, 1e-3, averaged),
     Case("upweighted-sgd", cvar, UpweightedSGD(0.05, blocks=3), 20000, 1e-3, averaged),
     Case("sox", chi2_logistic, SOX(SLOW, Stagewise(0.5, 0.5, 2000, 2.0), 0.5, blocks=3), 20000, 0.01),
     Case("scgd", chi2_logistic, SCGD(batch=4), 10000, 0.001),

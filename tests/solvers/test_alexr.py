@@ -7,11 +7,24 @@ import xrisk
 from tests.conftest import table
 from tests.reference.alexr import alexr
 from tests.solvers.cases import tasks
-from xrisk.applications import hard_smooth
+from tests.solvers.running import begin
+from xrisk.applications import hard_smooth, p_norm_push
 from xrisk.functions import L2, AffineLoss, Identity, LogSumExp, MaxOuter, Square
-from xrisk.inner import Groups, LinearModel, as_rows
+from xrisk.inner import BatchEach, BatchForAll, Groups, LinearModel, as_rows
 from xrisk.problem import Problem, coupled
-from xrisk.solvers import ALEXR, Conjugate, Entropy, LastIterate, Quadratic, UniformAverage
+from xrisk.solvers import (
+    ALEXR,
+    ALEXRDL,
+    Conjugate,
+    Entropy,
+    FreshBatch,
+    LastIterate,
+    OldValue,
+    Quadratic,
+    SameBatch,
+    ThresholdBounds,
+    UniformAverage,
+)
 
 STEPS = 50
 
@@ -54,12 +67,23 @@ class Naive:
         return np.array([s @ self.X[r] / len(r) for s, r in zip(slope, rows, strict=True)])
 
 
+@pytest.mark.parametrize(
+    ("pairing", "again", "bounds"),
+    [
+        (FreshBatch(), True, ThresholdBounds()),
+        (SameBatch(), False, ThresholdBounds()),
+        (FreshBatch(), True, ThresholdBounds(0, 0.6)),
+    ],
+    ids=["fresh", "same", "bounds"],
+)
 @pytest.mark.usefixtures("plain")
-def test_cvar_follows_the_naive_twin_on_the_same_stream():
+def test_cvar_follows_the_naive_twin_on_the_same_stream(pairing, again, bounds):
     X, y, groups = table()
     alpha, l2, theta, batch, blocks, step, dual_step = 0.4, 0.1, 0.7, 5, 3, 0.05, 0.2
     problem = xrisk.group_dro(X, y, groups, divergence="cvar", alpha=alpha, l2=l2)
-    xs, state, _, _ = run(problem, ALEXR(step, dual_step, theta, blocks, batch, average=LastIterate()))
+    xs, state, _, _ = run(
+        problem, ALEXR(step, dual_step, theta, blocks, batch, average=LastIterate(), pairing=pairing, threshold=bounds)
+    )
     naive, duals = Naive(X, y, groups, batch), np.zeros(6)
 
     def dual_step_of(i, g, tau):
@@ -67,10 +91,10 @@ def test_cvar_follows_the_naive_twin_on_the_same_stream():
         return duals[i]
 
     def prox(x, s):
-        return np.append(x[:-1] / (1.0 + s * l2), x[-1] - s)
+        return np.append(x[:-1] / (1.0 + s * l2), np.clip(x[-1] - s, *bounds))
 
     expected, _ = alexr(
-        np.append(np.zeros(4), np.log(2.0)),
+        np.append(np.zeros(4), min(np.log(2.0), bounds.high)),
         6,
         STEPS,
         step=step,
@@ -83,6 +107,7 @@ def test_cvar_follows_the_naive_twin_on_the_same_stream():
         dual_step_of=dual_step_of,
         prox=prox,
         rng=np.random.default_rng(0),
+        again=again,
     )
     np.testing.assert_allclose(xs, expected, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(state.z[:, 0], duals, rtol=1e-10, atol=1e-12)
@@ -162,6 +187,62 @@ def test_the_hard_instance_follows_the_naive_twin_with_one_noise_for_all_blocks(
         shared=True,
     )
     np.testing.assert_allclose(xs, expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(("sampling", "shared"), [(BatchEach(), False), (BatchForAll(), True)], ids=["each", "all"])
+@pytest.mark.usefixtures("plain")
+def test_pairs_follow_the_naive_twin_with_one_batch_of_negatives_for_each_positive_or_for_all(sampling, shared):
+    X, y, _ = table(n=60)
+    above, below, step, duals = np.flatnonzero(y > 0), np.flatnonzero(y < 0), 0.05, np.zeros((y > 0).sum())
+    stated = p_norm_push(X, y, p=2, outer="positives", loss="logistic", l2=0.1)
+    stated = stated._replace(inner=stated.inner._replace(sampling=sampling))
+    xs, _, _, _ = run(stated, ALEXR(step, 0.2, 0.7, 3, 5, average=LastIterate()))
+
+    def dual_step_of(i, g, tau):
+        duals[i] = max((g[0] + tau * duals[i]) / (0.5 + tau), 0.0)
+        return duals[i]
+
+    def jacobian(i, x, rows):
+        D = X[above[i]] - X[rows]
+        return -(1.0 / (1.0 + np.exp(D @ x)))[None, :] @ D / len(rows)
+
+    expected, _ = alexr(
+        np.zeros(4),
+        above.size,
+        STEPS,
+        step=step,
+        dual_step=0.2,
+        theta=0.7,
+        blocks=3,
+        draw=lambda i, rng: below[[int(rng.random() * below.size) for _ in range(5)]],
+        value=lambda i, x, rows: np.array([np.logaddexp(0.0, -(X[above[i]] - X[rows]) @ x).mean()]),
+        jacobian=jacobian,
+        dual_step_of=dual_step_of,
+        prox=lambda x, s: x / (1.0 + s * 0.1),
+        rng=np.random.default_rng(0),
+        shared=shared,
+    )
+    np.testing.assert_allclose(xs, expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("pairing", [OldValue(), "same"])
+def test_a_pairing_of_another_kind_is_refused(pairing):
+    with pytest.raises(TypeError, match=r"pairing must be FreshBatch\(\) or SameBatch\(\), got"):
+        ALEXR(pairing=pairing).prepare(tasks(MaxOuter()))
+
+
+def test_bounds_of_a_threshold_that_is_not_there_are_refused():
+    with pytest.raises(ValueError, match=r"threshold must be ThresholdBounds\(\) unless .* for MaxOuter"):
+        ALEXR(threshold=ThresholdBounds(0.0)).prepare(tasks(MaxOuter()))
+    with pytest.raises(ValueError, match="threshold must have low ≤ high"):
+        ALEXR(threshold=ThresholdBounds(1.0, 0.0)).prepare(xrisk.group_dro(*table()))
+
+
+@pytest.mark.usefixtures("plain")
+def test_the_double_loop_keeps_the_bounds_of_its_inner_method():
+    solver = ALEXRDL(ALEXR(average=LastIterate(), threshold=ThresholdBounds(0.65)), length=5)
+    problem, solver, state, rng = begin(xrisk.group_dro(*table(), l2=0.1), solver)
+    assert solver.advance(problem, state, 20, rng).inner.w[-1] >= 0.65
 
 
 def test_plain_python_functions_give_the_iterates_of_the_compiled_problem():

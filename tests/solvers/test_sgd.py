@@ -6,9 +6,10 @@ import pytest
 import xrisk
 from tests.conftest import table
 from tests.reference import problems
-from tests.reference.sgd import sgd, upweighted_sgd
+from tests.reference.sgd import oversampled_cross_entropy, pair_sgd, sgd, upweighted_sgd
 from tests.solvers.cases import averaged, cvar, pooled, tasks
 from tests.solvers.running import begin, iterates
+from xrisk.applications import partial_auc
 from xrisk.functions import HardSmooth, MaxOuter
 from xrisk.inner import NoisyCoordinates
 from xrisk.problem import Problem
@@ -24,6 +25,21 @@ def test_sgd_follows_the_naive_twin():
 def test_upweighted_sgd_follows_the_naive_twin():
     x0, xs = iterates(cvar(), UpweightedSGD(0.05, blocks=3, batch=5))
     expected = upweighted_sgd(problems.means(x0, 5), 50, np.random.default_rng(0), step=0.05, blocks=3)
+    np.testing.assert_allclose(xs, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_sgd_on_pairs_follows_the_naive_twin():
+    X, y, _ = table()
+    x0, xs = iterates(partial_auc(X, y, min_tpr=0.5, l2=0.1), SGD(0.05, batch=7))
+    above, below, rng = np.flatnonzero(y > 0), np.flatnonzero(y < 0), np.random.default_rng(0)
+    expected = pair_sgd(X, above, below, x0, 50, rng, step=0.05, batch=7, l2=0.1)
+    np.testing.assert_allclose(xs, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_classes_of_equal_weight_are_over_sampled_cross_entropy():
+    X, y, _ = table()
+    x0, xs = iterates(xrisk.group_dro(X, y, y, l2=0.1), UpweightedSGD(0.05, blocks=2, batch=5))
+    expected = oversampled_cross_entropy(X, y, x0, 50, np.random.default_rng(0), step=0.05, half=5, l2=0.1)
     np.testing.assert_allclose(xs, expected, rtol=1e-10, atol=1e-12)
 
 

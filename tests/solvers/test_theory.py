@@ -5,8 +5,11 @@ import pytest
 
 import xrisk
 from tests.conftest import table
+from tests.solvers.cases import tasks
 from xrisk.applications import hard_nonsmooth, hard_smooth
-from xrisk.solvers import theory
+from xrisk.functions import LogSumExp
+from xrisk.problem import inner_values
+from xrisk.solvers import Conjugate, Entropy, theory
 from xrisk.solvers.schedules import GeometricAverage, LastIterate, UniformAverage
 
 STRONG = [theory.theorem_3, theory.theorem_5_7, theory.theorem_20]
@@ -147,3 +150,25 @@ def test_a_distance_that_cannot_be_estimated_is_asked_for():
     problem = xrisk.group_dro(*table(), divergence="cvar")
     with pytest.raises(ValueError, match="distance must be given"):
         theory.theorem_6(problem, 0.1)
+
+
+@pytest.mark.usefixtures("plain")
+def test_the_realised_omega_of_a_cvar_counts_the_groups_above_the_threshold():
+    X, y, groups = table()
+    w = np.array([0.3, -0.2, 0.5, 0.1])
+    losses = np.logaddexp(0.0, -y * (X @ w))
+    risks = np.array([losses[groups == i].mean() for i in range(6)])
+    above = (risks > np.sort(risks)[-3]).sum()  # 0.4 of six groups: two and a part of the third, the threshold
+    stated = xrisk.group_dro(X, y, groups, divergence="cvar", alpha=0.4, l2=0.1)
+    assert theory.realised_omega(stated, w) == pytest.approx(0.5 * above / 0.4**2)
+
+
+@pytest.mark.usefixtures("plain")
+def test_the_realised_omega_is_the_divergence_of_its_mirror_map():
+    stated, w = tasks(LogSumExp(2.0)), np.array([0.3, -0.2, 0.5, 0.1])
+    u = inner_values(stated, w)
+    q = np.exp(2.0 * u) / np.exp(2.0 * u).sum(axis=1, keepdims=True)
+    from_centre = (q * np.log(2.0 * q)).sum()
+    assert theory.realised_omega(stated, w, mirror=Entropy()) == pytest.approx(from_centre, rel=1e-10)
+    assert theory.realised_omega(stated, w, mirror=Conjugate()) == pytest.approx(from_centre / 2.0, rel=1e-10)
+    assert theory.realised_omega(stated, w) == pytest.approx(0.5 * ((q - 0.5) ** 2).sum(), rel=1e-10)

@@ -1,7 +1,7 @@
 """Estimators with scikit-learn's face."""
 
 from xrisk.estimators.groups import GroupDROClassifier, GroupDRORegressor
-from xrisk.estimators.ranking import PNormPushClassifier, TopPushClassifier
+from xrisk.estimators.ranking import PNormPushClassifier, PrecisionAtKClassifier, TopPushClassifier
 from xrisk.estimators.robust import RobustLogisticRegression
 from xrisk.estimators.tasks import MultiTaskGroupDROClassifier
 from xrisk.tables import TableModel
@@ -11,6 +11,7 @@ __all__ = [
     "GroupDRORegressor",
     "MultiTaskGroupDROClassifier",
     "PNormPushClassifier",
+    "PrecisionAtKClassifier",
     "RobustLogisticRegression",
     "TableModel",
     "TopPushClassifier",

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from xrisk.applications import CLASS_LOSSES, p_norm_push, top_push
+from xrisk.applications import CLASS_LOSSES, p_norm_push, precision_at_k, top_push
 from xrisk.applications.arguments import quoted
 from xrisk.estimators.base import FITTED, SOLVING, Training, TwoClassRobust
 from xrisk.problem import Problem
@@ -157,7 +157,7 @@ class PNormPushClassifier(RankingClassifier):
 
 
 @savable
-class TopPushClassifier(RankingClassifier):
+class PrecisionAtKClassifier(RankingClassifier):
     __doc__ = (
         """Linear ranking with the positives among its first k: min over w of mean_i log(1 + exp(rankᵢ(w) − k)) + r(w).
 
@@ -184,7 +184,7 @@ class TopPushClassifier(RankingClassifier):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((200, 3))
     >>> y = X[:, 0] + rng.standard_normal(200) > 1.5
-    >>> clf = xrisk.TopPushClassifier(k=10).fit(X, y)
+    >>> clf = xrisk.PrecisionAtKClassifier(k=10).fit(X, y)
     >>> first = np.argsort(-clf.decision_function(X))[:10]
     >>> bool(y[first].mean() > y.mean())
     True
@@ -219,4 +219,64 @@ class TopPushClassifier(RankingClassifier):
         self.verbose = verbose
 
     def _problem(self, training: Training) -> Problem:
-        return top_push(training.X, training.target, k=self.k, loss=self._loss(), l1=self.l1, l2=self.l2)
+        return precision_at_k(training.X, training.target, k=self.k, loss=self._loss(), l1=self.l1, l2=self.l2)
+
+
+@savable
+class TopPushClassifier(RankingClassifier):
+    __doc__ = (
+        """Linear ranking with positives above all negatives: min over w of mean_i ℓ(sᵢ − maxⱼ sⱼ) + r(w).
+
+    i runs over the positives, maxⱼ sⱼ is the score of the highest negative [1]_, equation (2). One negative that no
+    score can put below the positives decides alone: where there are such, `PNormPushClassifier` with a moderate p is
+    the milder choice.
+
+    Parameters
+    ----------
+"""
+        + SHARED.replace("{strength}", "")
+        + """
+    References
+    ----------
+    .. [1] Li, Jin and Zhou, Top rank optimization in linear time, NIPS 2014.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xrisk
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 3))
+    >>> y = X[:, 0] + 0.3 * rng.standard_normal(200) > 1.5
+    >>> clf = xrisk.TopPushClassifier().fit(X, y)
+    >>> clf.certificate_.relative <= 1e-3
+    True
+    """
+    )
+
+    def __init__(
+        self,
+        *,
+        loss: Any = "squared_hinge",
+        l1: float = 0.0,
+        l2: float = 1e-3,
+        solver: Any = "auto",
+        tol: float = 1e-3,
+        max_iter: int = 1_000_000,
+        max_seconds: float | None = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.loss = loss
+        self.l1 = l1
+        self.l2 = l2
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _problem(self, training: Training) -> Problem:
+        return top_push(training.X, training.target, loss=self._loss(), l1=self.l1, l2=self.l2)

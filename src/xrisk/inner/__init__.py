@@ -28,13 +28,15 @@ from xrisk.inner.oracle import (
     shares_batch,
     uniform_index,
 )
-from xrisk.inner.pairs import Pairs
+from xrisk.inner.pairs import BatchEach, BatchForAll, Pairs, PooledPairs
 from xrisk.inner.perturbed import Dropout, Gaussian, Perturbed, Sampler
 from xrisk.inner.shifted import Shifted
 from xrisk.inner.transitions import Reweighted, Simulated, Transitions
 
 __all__ = [
     "CSR",
+    "BatchEach",
+    "BatchForAll",
     "Callables",
     "Dense",
     "Dropout",
@@ -49,6 +51,7 @@ __all__ = [
     "Pairs",
     "Partitioned",
     "Perturbed",
+    "PooledPairs",
     "Reweighted",
     "Sampler",
     "Shifted",

@@ -34,12 +34,27 @@ from xrisk.inner.oracle import (
     inner_dim,
     inner_is_affine,
     inner_lipschitz,
+    inner_pooled,
     inner_samples,
+    inner_shares,
     inner_size,
     inner_smoothness,
     new_batch,
+    shares_batch,
     uniform_index,
 )
+
+
+class BatchEach(NamedTuple):
+    """Every sampled row i is compared with a batch of its own."""
+
+
+class BatchForAll(NamedTuple):
+    """One batch of rows j is compared with all rows i of an iteration: S + B rows are read, not S + S·B."""
+
+
+shares_batch.of(BatchEach)(lambda sampling: False)
+shares_batch.of(BatchForAll)(lambda sampling: True)
 
 
 class PairBatch(NamedTuple):
@@ -55,6 +70,20 @@ class Pairs(NamedTuple):
 
     With ``side`` 1 the rows of ``outer`` are to stand above those of ``inner``, with −1 below them. Pairs are never
     stored: exact passes read every row once and go over scores. An intercept would cancel in every difference.
+
+    ``sampling`` says whether each row i of an iteration has a batch of rows j of its own, `BatchEach`, or all of them
+    the same one, `BatchForAll`: the sampling of S positives and B negatives of the ALEXR paper, section 9.2. Samples of
+    different i then depend on each other, which theorems about the sampling of blocks do not allow for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xrisk.applications import partial_auc
+    >>> from xrisk.inner import BatchForAll
+    >>> problem = partial_auc(np.array([[0.0], [1.0], [2.0], [3.0]]), [-1, 1, -1, 1], min_tpr=0.5)
+    >>> shared = problem._replace(inner=problem.inner._replace(sampling=BatchForAll()))
+    >>> shared.value(np.ones(1)) == problem.value(np.ones(1))
+    True
     """
 
     rows: Any = Dense()
@@ -62,6 +91,7 @@ class Pairs(NamedTuple):
     inner: np.ndarray = np.zeros(0, dtype=np.int64)
     loss: Any = Logistic()
     side: float = 1.0
+    sampling: Any = BatchEach()
 
     def check(self) -> None:
         """Refuse what is no loss, rows that are not there, a side that is neither 1 nor −1, and an intercept."""
@@ -71,6 +101,8 @@ class Pairs(NamedTuple):
             raise ValueError("rows must have no intercept: it cancels in differences of scores")
         if abs(self.side) != 1.0:
             raise ValueError(f"side must be 1 or −1, got {self.side}")
+        if type(self.sampling) not in (BatchEach, BatchForAll):
+            raise TypeError(f"sampling must be BatchEach() or BatchForAll(), got {self.sampling!r}")
         n = row_count(self.rows)
         for name, listed in (("outer", self.outer), ("inner", self.inner)):
             if listed.ndim != 1 or listed.size == 0 or listed.min() < 0 or listed.max() >= n:
@@ -100,6 +132,11 @@ def _(g):
 @inner_is_affine.of(Pairs)
 def _(g):
     return loss_is_affine(g.loss)
+
+
+@shares_batch.of(Pairs)
+def _(g):
+    return shares_batch(g.sampling)
 
 
 @new_batch.of(Pairs)
@@ -171,3 +208,79 @@ def _distances(rows: Any, centre: np.ndarray) -> np.ndarray:
     """‖x − centre‖² of every row."""
     squares = scaled_norms(rows, np.ones(centre.size)) ** 2
     return np.maximum(squares - 2.0 * row_scores(rows, centre[None, :])[:, 0] + float(centre @ centre), 0.0)
+
+
+class PooledPairs(NamedTuple):
+    """g(w) = mean over all pairs of ℓ(side·⟨xᵢ − xⱼ, w⟩, 1): one inner function, whose samples are pairs (i, j)."""
+
+    pairs: Pairs = Pairs()
+
+
+class PooledBatch(NamedTuple):
+    """Sampled rows i and j."""
+
+    outer: np.ndarray  # (samples,)
+    inner: np.ndarray  # (samples,)
+
+
+@inner_pooled.of(Pairs)
+def _(g):
+    return PooledPairs(g)
+
+
+@inner_shares.of(Pairs)
+def _(g):
+    return np.full((g.outer.size, 1), 1.0 / g.outer.size)
+
+
+@inner_count.of(PooledPairs)
+@inner_dim.of(PooledPairs)
+def _(g):
+    return 1
+
+
+@inner_size.of(PooledPairs)
+def _(g):
+    return inner_size(g.pairs)
+
+
+@inner_samples.of(PooledPairs)
+def _(g):
+    return inner_samples(g.pairs)
+
+
+@inner_is_affine.of(PooledPairs)
+def _(g):
+    return inner_is_affine(g.pairs)
+
+
+@new_batch.of(PooledPairs)
+def _(g, size):
+    return PooledBatch(np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64))
+
+
+@draw.of(PooledPairs)
+def _(g, i, rng, batch):
+    for b in range(batch.outer.size):
+        batch.outer[b] = g.pairs.outer[uniform_index(rng, 0, g.pairs.outer.size)]
+        batch.inner[b] = g.pairs.inner[uniform_index(rng, 0, g.pairs.inner.size)]
+    return batch
+
+
+@batch_value.of(PooledPairs)
+def _(g, i, w, batch, out):
+    rows, loss, side, total = g.pairs.rows, g.pairs.loss, g.pairs.side, 0.0
+    for b in range(batch.outer.size):
+        margin = side * (row_dot(rows, batch.outer[b], w) - row_dot(rows, batch.inner[b], w))
+        total += loss_value(loss, margin, 1.0)
+    out[0] = total / batch.outer.size
+
+
+@batch_vjp.of(PooledPairs)
+def _(g, i, w, batch, y, scale, grad):
+    rows, loss, side, part = g.pairs.rows, g.pairs.loss, g.pairs.side, scale * y[0] * g.pairs.side / batch.outer.size
+    for b in range(batch.outer.size):
+        margin = side * (row_dot(rows, batch.outer[b], w) - row_dot(rows, batch.inner[b], w))
+        slope = part * loss_slope(loss, margin, 1.0)
+        add_row(rows, batch.outer[b], slope, grad)
+        add_row(rows, batch.inner[b], -slope, grad)

@@ -5,6 +5,7 @@ What is imported here is what users see.
 
 from typing import Any
 
+from xrisk.problem import ThresholdBounds as ThresholdBounds
 from xrisk.solvers import theory as theory
 from xrisk.solvers.card import MethodCard as MethodCard
 from xrisk.solvers.card import Need as Need
@@ -29,10 +30,8 @@ from xrisk.solvers.coupled.sgd import UpweightedSGD as UpweightedSGD
 from xrisk.solvers.coupled.sonex import SONEX as SONEX
 from xrisk.solvers.coupled.sonx import SONX as SONX
 from xrisk.solvers.coupled.sox import SOX as SOX
-from xrisk.solvers.coupled.sox import FreshBatch as FreshBatch
-from xrisk.solvers.coupled.sox import OldValue as OldValue
-from xrisk.solvers.coupled.sox import SameBatch as SameBatch
 from xrisk.solvers.coupled.ssd import SSD as SSD
+from xrisk.solvers.groups.lsvrg import LSVRG as LSVRG
 from xrisk.solvers.groups.nol import NOL as NOL
 from xrisk.solvers.groups.ooa import OOA as OOA
 from xrisk.solvers.groups.smd import SMD as SMD
@@ -50,6 +49,9 @@ from xrisk.solvers.schedules import UniformAverage as UniformAverage
 from xrisk.solvers.shared.mirror import Conjugate as Conjugate
 from xrisk.solvers.shared.mirror import Entropy as Entropy
 from xrisk.solvers.shared.mirror import Quadratic as Quadratic
+from xrisk.solvers.shared.pairing import FreshBatch as FreshBatch
+from xrisk.solvers.shared.pairing import OldValue as OldValue
+from xrisk.solvers.shared.pairing import SameBatch as SameBatch
 from xrisk.solvers.shared.tracking import TheoryCorrection as TheoryCorrection
 
 

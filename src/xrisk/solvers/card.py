@@ -90,7 +90,7 @@ CERTIFIABLE = Need(
     "inner",
 )
 POOLED = Need(
-    "inner functions whose samples can be pooled, such as Groups",
+    "inner functions whose samples can be pooled, such as Groups and Pairs",
     lambda problem: inner_pooled.implemented(problem.inner),
     "inner",
 )

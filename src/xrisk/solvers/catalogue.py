@@ -20,19 +20,22 @@ from xrisk.solvers.coupled.scgd import SCGD
 from xrisk.solvers.coupled.sgd import SGD, UpweightedSGD
 from xrisk.solvers.coupled.sonex import SONEX
 from xrisk.solvers.coupled.sonx import SONX
-from xrisk.solvers.coupled.sox import SOX, OldValue, SameBatch
+from xrisk.solvers.coupled.sox import SOX
 from xrisk.solvers.coupled.ssd import SSD
+from xrisk.solvers.groups.lsvrg import LSVRG
 from xrisk.solvers.groups.nol import NOL
 from xrisk.solvers.groups.ooa import OOA
 from xrisk.solvers.groups.smd import SMD, DrawnGroup
 from xrisk.solvers.lbfgs import SmoothedLBFGS
 from xrisk.solvers.newton.solver import Newton
 from xrisk.solvers.shared.mirror import Conjugate
+from xrisk.solvers.shared.pairing import OldValue, SameBatch
 
 CATALOGUE: dict[str, Any] = {
     "alexr": ALEXR(),
     "alexr-theta0": ALEXR(theta=0.0),
     "alexr-conjugate": ALEXR(mirror=Conjugate()),
+    "alexr-same": ALEXR(pairing=SameBatch()),
     "sox": SOX(),
     "sox-momentum": SOX(momentum=0.1),
     "sox-old": SOX(pairing=OldValue()),
@@ -51,6 +54,7 @@ CATALOGUE: dict[str, Any] = {
     "smd": SMD(),
     "smd-drawn": SMD(gradient=DrawnGroup()),
     "nol": NOL(),
+    "lsvrg": LSVRG(),
     "sgd": SGD(),
     "sgd-uw": UpweightedSGD(),
     "scgd": SCGD(),

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.compile import kernel, specialise, worthwhile
-from xrisk.functions import prox
+from xrisk.functions import WithThreshold, prox
 from xrisk.generic import generic
 from xrisk.inner.oracle import (
     Oracles,
@@ -19,7 +19,7 @@ from xrisk.inner.oracle import (
     shares_batch,
     uniform_index,
 )
-from xrisk.problem import Problem, coupled_start
+from xrisk.problem import Problem, ThresholdBounds, coupled, coupled_start, is_risk
 from xrisk.solvers.base import prepare_coupled
 from xrisk.solvers.card import (
     CONVEX_COUPLING,
@@ -39,13 +39,19 @@ from xrisk.solvers.schedules import (
     average_weight,
     rate,
 )
-from xrisk.solvers.shared.mirror import Conjugate, Entropy, Quadratic, mirror_check, mirror_dual, mirror_start, mirror_step
-
+from xrisk.solvers.shared.mirror import (
+    Conjugate,
+    Entropy,
+    Quadratic,
+    mirror_check,
+    mirror_dual,
+    mirror_start,
+    mirror_step,
+)
+from xrisk.solvers.shared.pairing import FreshBatch, draws_again, looks_back
 
 DISTANCE = "in (μ/2)‖x − x*‖²"
-CONVEX_RATE = (
-    "convex √(n/S)/ε + nσ₀²/(BSε²) + σ₁²/(Bε²) + δ²/(Sε²), with a kink in g + 1/ε², in the objective"
-)
+CONVEX_RATE = "convex √(n/S)/ε + nσ₀²/(BSε²) + σ₁²/(Bε²) + δ²/(Sε²), with a kink in g + 1/ε², in the objective"
 CONVEX_RATE_0 = "convex 1/ε² + nσ₀²/(BSε²) + σ₁²/(Bε²) + δ²/(Sε²) in the objective"
 STRONG_RATE = (
     "f smooth and r strongly convex n/S + √(n/(Sμ)) + 1/μ + nσ₀²/(BSε) + σ₁²/(μBε) + δ²/(μSε), "
@@ -123,9 +129,16 @@ class ALEXR(NamedTuple):
         The map ψ of the dual step.
     average : LastIterate(), UniformAverage(), PolynomialAverage(), GeometricAverage() or StageAverage()
         What is reported: the last iterate or an average of x_1, …, x_T.
+    pairing : FreshBatch() or SameBatch()
+        Whether 𝓑̃ is a batch of its own, or 𝓑̃ = 𝓑.
+    threshold : ThresholdBounds
+        Interval to which the threshold of a joint risk is projected; by default the whole line.
 
     Notes
     -----
+    With 𝓑̃ = 𝓑 an iteration draws half of the samples, but given the new yᵢ its gradient is biased, and no theorem is
+    about it; the calls of the oracles are the same.
+
     A joint risk is solved in its coupled form, with the threshold as one more variable that starts at its
     optimum for the first w. The theorems' parameter settings are in `xrisk.solvers.theory`.
 
@@ -153,6 +166,8 @@ class ALEXR(NamedTuple):
     batch: int = 8
     mirror: Any = Quadratic()
     average: Any = PolynomialAverage()
+    pairing: Any = FreshBatch()
+    threshold: ThresholdBounds = ThresholdBounds()
 
     def card(self) -> MethodCard:
         claim = map_claim(self.mirror, self.theta)
@@ -168,14 +183,17 @@ class ALEXR(NamedTuple):
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "ALEXR"]:
-        problem, solver = prepare_coupled(problem, self)
+        check_bounds(problem, self.threshold)
+        problem, solver = prepare_coupled(coupled(problem, self.threshold), self)
         if not mirror_step.implemented(self.mirror):
             raise TypeError(f"mirror must be a spec that implements mirror_step, got {self.mirror!r}")
         mirror_check(self.mirror, problem.outer)
+        if not draws_again.implemented(self.pairing) or looks_back(self.pairing):
+            raise TypeError(f"pairing must be FreshBatch() or SameBatch(), got {self.pairing!r}")
         return problem, solver
 
     def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return coupled_start(problem, w)
+        return coupled_start(problem, w, self.threshold)
 
     def init(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> ALEXRState:
         n, m = inner_count(problem.inner), inner_dim(problem.inner)
@@ -201,6 +219,17 @@ class ALEXR(NamedTuple):
         return Oracles(values=samples if self.theta == 0.0 else 2 * samples, gradients=samples)
 
 
+def check_bounds(problem: Problem, bounds: ThresholdBounds) -> None:
+    """Refuse an empty interval, and one for a problem that has no threshold."""
+    if not bounds.low <= bounds.high:
+        raise ValueError(f"threshold must have low ≤ high, got {bounds}")
+    if bounds != ThresholdBounds() and not is_risk(problem.outer) and type(problem.penalty) is not WithThreshold:
+        kind = type(problem.outer).__name__
+        raise ValueError(
+            f"threshold must be ThresholdBounds() unless the problem has a joint risk, got {bounds} for {kind}"
+        )
+
+
 @kernel
 def averaged_duals(f, solver, state, y_mean):
     """Bring the averages of blocks that stood still up to date."""
@@ -218,7 +247,8 @@ def alexr_steps(problem, state, solver, n_steps, rng):
     g, f, r = problem
     m = inner_dim(g)
     u, u_prev, y, grad = np.empty(m), np.empty(m), np.empty(m), np.empty(w.size)
-    batch, batch_grad = new_batch(g, solver.batch), new_batch(g, solver.batch)
+    batch = new_batch(g, solver.batch)
+    batch_grad = new_batch(g, solver.batch) if draws_again(solver.pairing) else batch
     for t in range(t0, t0 + n_steps):
         step, tau = rate(solver.step, t), 1.0 / rate(solver.dual_step, t)
         for j in range(w.size):
@@ -229,7 +259,8 @@ def alexr_steps(problem, state, solver, n_steps, rng):
             i = order[a]
             if a == 0 or not shares_batch(g):
                 draw(g, i, rng, batch)
-                draw(g, i, rng, batch_grad)
+                if draws_again(solver.pairing):
+                    draw(g, i, rng, batch_grad)
             if solver.theta == 0.0:
                 batch_value(g, i, w, batch, u)
             else:

@@ -12,7 +12,7 @@ from xrisk.inner.oracle import Oracles
 from xrisk.problem import Problem, coupled
 from xrisk.solvers.base import check_count, check_state, whole
 from xrisk.solvers.card import LIPSCHITZ_OUTER, MONOTONE_OUTER, MethodCard
-from xrisk.solvers.coupled.alexr import ALEXR, ALEXRState
+from xrisk.solvers.coupled.alexr import ALEXR, ALEXRState, check_bounds
 
 
 class ALEXRDLState(NamedTuple):
@@ -51,11 +51,18 @@ class ALEXRDL(NamedTuple):
     functions are: they are not asked, and ρ̄ > ρ_F is the caller's to ensure. On a convex problem any ρ̄ > 0 leads
     to the optimum.
 
+    ALEXR2 [3]_ smooths twice, as this method does with ``smoothing``: stage k is the proximal point of the smoothed
+    objective at x_k with ν = 1/ρ̄, found by ALEXR. Its outer loop makes momentum steps along (x_k − x_{k+1})/ν, the
+    gradient of the envelope; ours goes all the way to x_{k+1}, which is its step of size ν without momentum. This is
+    said from the abstract and summaries of [3]_; its algorithm box was not at hand.
+
     References
     ----------
     .. [1] Yang, opt4ml, section 5.4.5.
     .. [2] Zhou, Wang and Yang, Stochastic primal-dual double block-coordinate for two-way partial AUC
        maximization, 2025.
+    .. [3] Chen, Wang, Yang, Lin and Yang, Stochastic momentum methods for non-smooth non-convex finite-sum coupled
+       compositional optimization, arXiv 2506.02504.
 
     Examples
     --------
@@ -91,7 +98,8 @@ class ALEXRDL(NamedTuple):
         positive("strength", self.strength)
         length = whole("length", self.length)
         check_count("length", length)
-        problem = coupled(problem)
+        check_bounds(problem, self.solver.threshold)
+        problem = coupled(problem, self.solver.threshold)
         if self.smoothing is not None:
             problem = smoothed(problem, self.smoothing)
         problem, solver = self.solver.prepare(problem)

@@ -52,6 +52,8 @@ class SGD(NamedTuple):
     of the N places being in group i. Where groups overlap, a row has a place in each of its groups and counts as
     often. Weights of rows are relative to their group, so they do not change its share nᵢ/N. With gᵢ of several
     components, each component is a group. Rows are drawn with replacement. The duals reported are those shares.
+    Of rankings the pool is that of all pairs of rows, and what is minimised the surrogate of the area under the ROC
+    curve.
 
     References
     ----------
@@ -128,6 +130,9 @@ class UpweightedSGD(NamedTuple):
 
     Notes
     -----
+    With the two classes as groups and ``blocks=2``, ``group_dro(X, y, y)``, it is cross-entropy with over-sampling: as
+    many positives as negatives in every batch, the baseline of partial AUC in the paper.
+
     It does not minimise the problem as stated, whose outer function or risk it ignores, but mean gᵢ(w) + r(w), the sum
     of the components where gᵢ has several; for group means that is up-weighting the rows by 1/nᵢ. The paper gives no
     formula: this reading follows from how it says that groups are sampled. The duals reported are 1.

@@ -6,7 +6,6 @@ import numpy as np
 
 from xrisk.compile import kernel, specialise
 from xrisk.functions import block_slope, prox
-from xrisk.generic import generic
 from xrisk.inner.oracle import (
     Oracles,
     batch_value,
@@ -21,37 +20,8 @@ from xrisk.problem import Problem, block_slopes, coupled_start
 from xrisk.solvers.base import prepare_coupled
 from xrisk.solvers.card import LIPSCHITZ_OUTER, SMOOTH_INNER, SMOOTH_OUTER, MethodCard
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
+from xrisk.solvers.shared.pairing import FreshBatch, draws_again, looks_back
 from xrisk.solvers.shared.tracking import assign, average_into, next_block
-
-
-@generic
-def draws_again(pairing):
-    """Whether the Jacobian is sampled on a batch of its own."""
-
-
-@generic
-def looks_back(pairing):
-    """Whether the slope of f is taken at the tracked value from before its update."""
-
-
-class FreshBatch(NamedTuple):
-    """∇f at the new uᵢ, Jacobian on an independent batch (book, Algorithm 14)."""
-
-
-class OldValue(NamedTuple):
-    """∇f at the old uᵢ, Jacobian on the same batch (the paper)."""
-
-
-class SameBatch(NamedTuple):
-    """∇f at the new uᵢ, Jacobian on the same batch (the authors' code)."""
-
-
-draws_again.of(FreshBatch)(lambda pairing: True)
-draws_again.of(OldValue)(lambda pairing: False)
-draws_again.of(SameBatch)(lambda pairing: False)
-looks_back.of(FreshBatch)(lambda pairing: False)
-looks_back.of(OldValue)(lambda pairing: True)
-looks_back.of(SameBatch)(lambda pairing: False)
 
 
 class SOXState(NamedTuple):

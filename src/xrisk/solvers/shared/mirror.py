@@ -8,7 +8,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.functions import block_dual_step, block_entropy_step, block_is_smooth, block_slope, block_start
+from xrisk.functions import (
+    block_dual_step,
+    block_entropy_step,
+    block_is_smooth,
+    block_slope,
+    block_start,
+    block_value,
+)
+from xrisk.functions.special import xlogx
 from xrisk.generic import generic
 
 
@@ -25,6 +33,11 @@ def mirror_step(mirror, f, value, z, tau):
 @generic
 def mirror_dual(mirror, f, z, y):
     """Write the dual block y with coordinates ``z``."""
+
+
+@generic
+def mirror_distance(mirror, f, u, y, y0):
+    """D_ψ(y, y₀) of y = ∇f(u) from the first dual block y₀."""
 
 
 @generic
@@ -60,6 +73,12 @@ def _(mirror, f, z, y):
     block_slope(f, z, y)
 
 
+@mirror_distance.of(Conjugate)
+def _(mirror, f, u, y, y0):
+    """D_f*(∇f(u), ∇f(0)) = D_f(0, u)."""
+    return block_value(f, np.zeros(u.size)) - block_value(f, u) + float(y @ u)
+
+
 @mirror_check.of(Conjugate)
 def _(mirror: Conjugate, f: Any) -> None:
     if not block_is_smooth(f):
@@ -82,6 +101,11 @@ def _(mirror, f, z, y):
         y[j] = z[j]
 
 
+@mirror_distance.of(Quadratic)
+def _(mirror, f, u, y, y0):
+    return 0.5 * float(((y - y0) ** 2).sum())
+
+
 @mirror_check.of(Quadratic)
 def _(mirror: Quadratic, f: Any) -> None:
     pass
@@ -101,6 +125,11 @@ def _(mirror, f, value, z, tau):
 def _(mirror, f, z, y):
     for j in range(z.size):
         y[j] = np.exp(z[j])
+
+
+@mirror_distance.of(Entropy)
+def _(mirror, f, u, y, y0):
+    return sum(xlogx(p) - p * np.log(p0) for p, p0 in zip(y.tolist(), y0.tolist(), strict=True))
 
 
 @mirror_check.of(Entropy)

@@ -2,6 +2,7 @@
 
 from xrisk.solvers.theory.alexr import (
     Setting,
+    realised_omega,
     theorem_3,
     theorem_5_7,
     theorem_5_8,
@@ -32,6 +33,7 @@ __all__ = [
     "msvr_setting",
     "nol_setting",
     "ooa_setting",
+    "realised_omega",
     "sapd_setting",
     "scgd_strongly_convex",
     "smd_setting",

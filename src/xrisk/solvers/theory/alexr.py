@@ -13,10 +13,10 @@ import numpy as np
 from xrisk.functions import block_max_smoothness
 from xrisk.functions.proximal import Proximal
 from xrisk.inner.oracle import inner_size
-from xrisk.problem import Problem, coupled
+from xrisk.problem import Problem, block_slopes, coupled, coupled_start, inner_values
 from xrisk.solvers.coupled.alexr import ALEXR
 from xrisk.solvers.schedules import GeometricAverage, LastIterate, UniformAverage
-from xrisk.solvers.shared.mirror import Entropy, Quadratic
+from xrisk.solvers.shared.mirror import Entropy, Quadratic, mirror_distance, mirror_dual, mirror_start
 from xrisk.solvers.theory.constants import (
     Constants,
     check_constants,
@@ -24,7 +24,6 @@ from xrisk.solvers.theory.constants import (
     gradient_noise,
     map_convexity,
 )
-
 
 CHOICES = {"blocks", "batch", "mirror"}  # fields of ALEXR that a theorem leaves open
 
@@ -35,6 +34,39 @@ class Setting(NamedTuple):
     problem: Problem
     solver: Any
     iterations: int
+
+
+def realised_omega(problem: Problem, w: np.ndarray, *, mirror: Any = Quadratic()) -> float:
+    """Ω = Σᵢ D_ψ(yᵢ, yᵢ₀) at ``w``: yᵢ = ∇f(gᵢ(w)), yᵢ₀ the duals ALEXR starts from.
+
+    The theorems allow for the largest Ω there is, n·C_f²/2 for ψ = ½‖·‖². Near the optimum of a CVaR only the share α
+    of the blocks has yᵢ ≠ 0, and Ω is about n/(2α), not n/(2α²): ALEXR paper, remark 8. The threshold of a risk is the
+    optimal one for ``w``. The price is a full pass.
+
+    Examples
+    --------
+    Along a run, as an observer:
+
+    >>> import xrisk
+    >>> from xrisk.datasets import make_groups
+    >>> from xrisk.solvers.theory import realised_omega
+    >>> table = make_groups(5, n=500, random_state=0)
+    >>> problem = xrisk.group_dro(table.X, table.y, table.groups, divergence="cvar", alpha=0.4, l2=0.1)
+    >>> omegas = []
+    >>> watch = lambda seen: omegas.append(realised_omega(seen.problem, seen.w))
+    >>> result = xrisk.minimize(
+    ...     problem, xrisk.solvers.ALEXR(), budget=xrisk.Budget(iterations=500), rng=0, observers=[watch]
+    ... )
+    >>> omegas[-1]  # 1/α for the one group above the threshold: half of 2.5²
+    3.125
+    """
+    work, x = coupled(problem), coupled_start(problem, w)
+    u = inner_values(work, x)
+    z0, y0 = np.zeros((2, u.shape[1]))
+    mirror_start(mirror, work.outer, z0)
+    mirror_dual(mirror, work.outer, z0, y0)
+    y = block_slopes(work.outer, u)
+    return float(sum(mirror_distance(mirror, work.outer, u[i], y[i], y0) for i in range(len(u))))
 
 
 def theorem_5_7(problem: Problem, eps: float, **options: Any) -> Setting:
