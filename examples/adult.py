@@ -15,7 +15,8 @@ LEAST_ROWS, L2 = 150, 1e-2
 
 
 def main() -> None:
-    train, test = load_adult(split="train", random_state=0), load_adult(split="test")
+    train, validation = (load_adult(split=split, random_state=0) for split in ("train", "validation"))
+    test = load_adult(split="test")
     often = np.bincount(train.groups, minlength=len(train.group_names)) >= LEAST_ROWS
     names = np.array(train.group_names)
 
@@ -24,7 +25,7 @@ def main() -> None:
         return Part(table.X[kept], table.y[kept], names[table.groups[kept]])
 
     model = xrisk.GroupDROClassifier(divergence="max", l2=L2, random_state=0)
-    study = compare(model, rows(train), rows(test))
+    study = compare(model, rows(train), rows(validation), rows(test))
     sizes = study.sizes
     print(f"{sizes['groups']} groups, {sizes['train_rows']:,} training rows, {study.judged_rows:,} test rows\n")
     print(summary(study))

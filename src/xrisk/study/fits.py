@@ -151,8 +151,10 @@ def _arm(key: str, fitted: Any, parts: tuple[Part, Part, Part], min_group_size: 
             said.append(_sentence(each))
         elif issubclass(each.category, ConvergenceWarning):
             said.append(f"{name}: {_sentence(each)}")
-    reports = [judge(fitted, fitted.predict(part.X), part.y, part.groups, min_group_size) for part in parts]
-    return Arm(key, name, words, fitted.l2, fitted, *reports, seconds)
+    on_train, on_validation, on_test = (
+        judge(fitted, fitted.predict(part.X), part.y, part.groups, min_group_size) for part in parts
+    )
+    return Arm(key, name, words, fitted.l2, fitted, on_train, on_validation, on_test, seconds)
 
 
 def _compile(model: Any, train: Part) -> None:
