@@ -262,8 +262,8 @@ PARAMETERS = [
     ({"fit_intercept": None}, "fit_intercept must be True or False, got None"),
     ({"warm_start": "no"}, "warm_start must be True or False, got 'no'"),
     ({"verbose": "no"}, "verbose must be a whole number, got 'no'"),
-    ({"random_state": "a"}, "random_state must be None, a whole number from 0 on or a RandomState, got 'a'"),
-    ({"random_state": -1}, "random_state must be None, a whole number from 0 on or a RandomState, got -1"),
+    ({"random_state": "a"}, "random_state must be None, a whole number from 0 to 2³² − 1 or a RandomState, got 'a'"),
+    ({"random_state": -1}, "random_state must be None, a whole number from 0 to 2³² − 1 or a RandomState, got -1"),
     ({"solver": None}, "solver must be 'auto' or a solver spec such as ALEXR.., got None"),
     ({"divergence": 3}, "divergence must be one of cvar, .* or a spec of a risk, got 3"),
 ]

@@ -83,7 +83,9 @@ def _check_seed(name: str, value: Any) -> None:
     try:
         check_random_state(value)
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{name} must be None, a whole number from 0 on or a RandomState, got {value!r}") from error
+        raise ValueError(
+            f"{name} must be None, a whole number from 0 to 2³² − 1 or a RandomState, got {value!r}"
+        ) from error
 
 
 def _check_solver(name: str, value: Any) -> None:

@@ -50,7 +50,8 @@ class Checkpoint:
     """
 
     def __init__(self, path: str | Path, *, every: float = 30.0) -> None:
-        if not (isinstance(every, numbers.Real) and every >= 0):
+        given: Any = every
+        if not (isinstance(given, numbers.Real) and given >= 0):
             raise ValueError(f"every must be a number of seconds, not negative, got {every!r}")
         self.path, self._every, self._last = Path(path), every, time.monotonic()
 
