@@ -121,7 +121,9 @@ def test_omega_of_the_conjugate_map_bounds_the_divergence_at_the_optimum():
     assert omega >= sum(bregman_of_conjugate(problem.outer, np.array([x]), np.zeros(1)) for x in u)
 
 
-@pytest.mark.parametrize("build", [lambda: hard_smooth(8).problem, squares, lambda: tasks(LogSumExp(2.0)), chi2_logistic])
+@pytest.mark.parametrize(
+    "build", [lambda: hard_smooth(8).problem, squares, lambda: tasks(LogSumExp(2.0)), chi2_logistic]
+)
 def test_the_distance_is_a_bound(build):
     problem = build()
     assert theory.estimate_constants(problem).distance >= np.linalg.norm(xrisk.solvers.exact(problem).w)
@@ -135,7 +137,9 @@ def test_the_distance_of_a_risk_counts_its_threshold():
 
 
 def test_the_distance_of_a_threshold_is_refused_where_inner_values_may_change_without_bound():
-    with pytest.raises(ValueError, match="distance must be given: the inner functions have no known Lipschitz constant"):
+    with pytest.raises(
+        ValueError, match="distance must be given: the inner functions have no known Lipschitz constant"
+    ):
         theory.estimate_constants(chi2())
 
 

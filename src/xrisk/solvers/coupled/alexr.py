@@ -25,7 +25,6 @@ from xrisk.solvers.card import (
     CONVEX_COUPLING,
     LIPSCHITZ_INNER,
     LIPSCHITZ_OUTER,
-    SIMPLEX_DUALS,
     SMOOTH_OUTER,
     STRONGLY_CONVEX,
     MethodCard,
@@ -39,13 +38,18 @@ from xrisk.solvers.schedules import (
     average_weight,
     rate,
 )
-from xrisk.solvers.shared.mirror import Conjugate, Entropy, Quadratic, mirror_check, mirror_dual, mirror_start, mirror_step
-
+from xrisk.solvers.shared.mirror import (
+    Conjugate,
+    Entropy,
+    Quadratic,
+    mirror_check,
+    mirror_dual,
+    mirror_start,
+    mirror_step,
+)
 
 DISTANCE = "in (μ/2)‖x − x*‖²"
-CONVEX_RATE = (
-    "convex √(n/S)/ε + nσ₀²/(BSε²) + σ₁²/(Bε²) + δ²/(Sε²), with a kink in g + 1/ε², in the objective"
-)
+CONVEX_RATE = "convex √(n/S)/ε + nσ₀²/(BSε²) + σ₁²/(Bε²) + δ²/(Sε²), with a kink in g + 1/ε², in the objective"
 CONVEX_RATE_0 = "convex 1/ε² + nσ₀²/(BSε²) + σ₁²/(Bε²) + δ²/(Sε²) in the objective"
 STRONG_RATE = (
     "f smooth and r strongly convex n/S + √(n/(Sμ)) + 1/μ + nσ₀²/(BSε) + σ₁²/(μBε) + δ²/(μSε), "
@@ -58,7 +62,6 @@ class Claim(NamedTuple):
     """What is proved of the method with a mirror map."""
 
     rate: str
-    needs: tuple[Need, ...]
     theory: tuple[Need, ...]
 
 
@@ -69,22 +72,18 @@ def map_claim(mirror, theta):
 
 @map_claim.of(Quadratic)
 def _(mirror, theta):
-    return Claim(f"{CONVEX_RATE_0 if theta == 0.0 else CONVEX_RATE}; {STRONG_RATE}", (), LAYERED)
+    return Claim(f"{CONVEX_RATE_0 if theta == 0.0 else CONVEX_RATE}; {STRONG_RATE}", LAYERED)
 
 
 @map_claim.of(Conjugate)
-def _(mirror, theta):
-    return Claim(STRONG_RATE, (SMOOTH_OUTER,), (*LAYERED, STRONGLY_CONVEX))
-
-
 @map_claim.of(Entropy)
 def _(mirror, theta):
-    return Claim(STRONG_RATE, (SIMPLEX_DUALS,), (SMOOTH_OUTER, *LAYERED, STRONGLY_CONVEX))
+    return Claim(STRONG_RATE, (SMOOTH_OUTER, *LAYERED, STRONGLY_CONVEX))
 
 
 @map_claim.otherwise
 def _(mirror, theta):
-    return Claim("unknown for this map", (), LAYERED)
+    return Claim("unknown for this map", LAYERED)
 
 
 class ALEXRState(NamedTuple):
@@ -163,7 +162,6 @@ class ALEXR(NamedTuple):
             values="SB" if self.theta == 0.0 else "2SB",
             gradients="SB",
             rate=claim.rate,
-            needs=claim.needs,
             theory=claim.theory,
         )
 

@@ -25,7 +25,6 @@ from xrisk.solvers.theory.constants import (
     map_convexity,
 )
 
-
 CHOICES = {"blocks", "batch", "mirror"}  # fields of ALEXR that a theorem leaves open
 
 
