@@ -26,6 +26,7 @@ from xrisk.tables.read import read_table
 
 WIDE = 120  # columns of a terminal that has room for a whole table
 ALL_METHODS = ("name", "values", "gradients", "needs", "theory asks for", "source")
+ROOMY = 160  # columns of a terminal that has room for all that is shown of a method
 NARROW_METHODS = ("name", "values", "needs", "source")
 NARROW = ("method", "setting", "median gap", "seconds")
 FILES = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet", ".pq")
@@ -54,7 +55,7 @@ def methods(name: str | None, problem: str | None, markdown: bool, as_json: bool
 
 def _table(width: int) -> Grid:
     grid = Grid(title=Text("S blocks of B samples per iteration, n blocks in all; more by xrisk methods NAME"), **FRAME)
-    shown = ALL_METHODS if width >= WIDE else NARROW_METHODS
+    shown = ALL_METHODS if width >= ROOMY else NARROW_METHODS
     for title in shown:
         grid.add_column(title, no_wrap=title in ("name", "values", "source"))
     for row in rows():

@@ -7,7 +7,6 @@ import numpy as np
 
 from xrisk.certificate import certifiable
 from xrisk.functions import (
-    block_entropy_step,
     block_is_monotone,
     block_is_smooth,
     block_lipschitz,
@@ -71,10 +70,6 @@ LIPSCHITZ_INNER = Need(
 CONVEX_COUPLING = Need(
     "a non-decreasing outer function or affine inner functions",
     lambda problem: bool(block_is_monotone(coupled(problem).outer) or inner_is_affine(problem.inner)),
-)
-SIMPLEX_DUALS = Need(
-    "a maximum or log-sum-exp of the components as outer function",
-    lambda problem: block_entropy_step.implemented(coupled(problem).outer),
 )
 STRONGLY_CONVEX = Need(
     "a strongly convex penalty", lambda problem: bool(penalty_convexity(problem.penalty) > 0.0), "penalty"

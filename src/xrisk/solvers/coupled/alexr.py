@@ -25,7 +25,6 @@ from xrisk.solvers.card import (
     CONVEX_COUPLING,
     LIPSCHITZ_INNER,
     LIPSCHITZ_OUTER,
-    SIMPLEX_DUALS,
     SMOOTH_OUTER,
     STRONGLY_CONVEX,
     MethodCard,
@@ -64,7 +63,6 @@ class Claim(NamedTuple):
     """What is proved of the method with a mirror map."""
 
     rate: str
-    needs: tuple[Need, ...]
     theory: tuple[Need, ...]
 
 
@@ -75,22 +73,18 @@ def map_claim(mirror, theta):
 
 @map_claim.of(Quadratic)
 def _(mirror, theta):
-    return Claim(f"{CONVEX_RATE_0 if theta == 0.0 else CONVEX_RATE}; {STRONG_RATE}", (), LAYERED)
+    return Claim(f"{CONVEX_RATE_0 if theta == 0.0 else CONVEX_RATE}; {STRONG_RATE}", LAYERED)
 
 
 @map_claim.of(Conjugate)
-def _(mirror, theta):
-    return Claim(STRONG_RATE, (SMOOTH_OUTER,), (*LAYERED, STRONGLY_CONVEX))
-
-
 @map_claim.of(Entropy)
 def _(mirror, theta):
-    return Claim(STRONG_RATE, (SIMPLEX_DUALS,), (SMOOTH_OUTER, *LAYERED, STRONGLY_CONVEX))
+    return Claim(STRONG_RATE, (SMOOTH_OUTER, *LAYERED, STRONGLY_CONVEX))
 
 
 @map_claim.otherwise
 def _(mirror, theta):
-    return Claim("unknown for this map", (), LAYERED)
+    return Claim("unknown for this map", LAYERED)
 
 
 class ALEXRState(NamedTuple):
@@ -178,7 +172,6 @@ class ALEXR(NamedTuple):
             values="SB" if self.theta == 0.0 else "2SB",
             gradients="SB",
             rate=claim.rate,
-            needs=claim.needs,
             theory=claim.theory,
         )
 

@@ -183,7 +183,7 @@ def _distance(problem: Problem, w0: np.ndarray) -> float:
 
 
 def _measure(work: Problem, x: np.ndarray, samples: int, rng: np.random.Generator) -> tuple[float, float, float]:
-    """σ₀², σ₁² and δ² at x, from at most 64 blocks; of a Jacobian in the Frobenius norm, which bounds the operator's."""
+    """σ₀², σ₁² and δ² at x, from at most 64 blocks; Jacobians in the Frobenius norm, above the operator's."""
     n, m = inner_count(work.inner), inner_dim(work.inner)
     u = inner_values(work, x)
     value, y, room = np.empty(m), np.empty(m), new_batch(work.inner, 1)
