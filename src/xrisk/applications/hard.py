@@ -92,8 +92,8 @@ def hard_gradient(*, eps: float = 0.01, mu: float = 1.0, sigma: float = 1.0, sig
     Notes
     -----
     The paper refers to the literature for this bound; constants are ours, by Le Cam's method of two points. For any x
-    the errors for both signs sum to at least 4ε, so that their mean in expectation is at least 2ε(1 − TV); and by Pinsker
-    TV² ≤ T b artanh(b) ≤ (4/3) T b² for T samples of bias b = 1/q ≤ ½, which is at most ¼ up to T = 3q²/16.
+    the errors for both signs sum to at least 4ε, so that their mean in expectation is at least 2ε(1 − TV); and by
+    Pinsker TV² ≤ T b artanh(b) ≤ (4/3) T b² for T samples of bias b = 1/q ≤ ½, which is at most ¼ up to T = 3q²/16.
 
     Examples
     --------
