@@ -28,8 +28,8 @@ class HardInstance(NamedTuple):
 def hard_smooth(n: int = 8, *, eps: float = 0.01, sigma: float = 1.0) -> HardInstance:
     """Smooth f, strongly convex r: methods of the abstract scheme need nσ²/(72 S ε) iterations (ALEXR, theorem 10).
 
-    The scheme is Algorithm 2 of the paper with B = 1, started at 0: block-coordinate methods that read S of the n values
-    in an iteration. The target is (μ/2) E‖x − x*‖² ≤ ε or E[F − F*] ≤ ε.
+    The scheme is Algorithm 2 of the paper with B = 1, started at 0: block-coordinate methods that read S of the n
+    values in an iteration. The target is (μ/2) E‖x − x*‖² ≤ ε or E[F − F*] ≤ ε.
 
     ν = 3√(2ε), X = [−1, 1]ⁿ, r = ‖x‖²/(4n), optimum xᵢ = −2ν/3 of value −ν²/3.
 
@@ -91,9 +91,9 @@ def hard_gradient(*, eps: float = 0.01, mu: float = 1.0, sigma: float = 1.0, sig
 
     Notes
     -----
-    The paper refers to the literature for this bound; constants are ours, by Le Cam's method of two points. For any x the
-    errors for both signs sum to at least 4ε, so that their mean in expectation is at least 2ε(1 − TV); and by Pinsker
-    TV² ≤ T b artanh(b) ≤ (4/3) T b² for T samples of bias b = 1/q ≤ ½, which is at most ¼ up to T = 3q²/16.
+    The paper refers to the literature for this bound; constants are ours, by Le Cam's method of two points. For any x
+    the errors for both signs sum to at least 4ε, so that their mean in expectation is at least 2ε(1 − TV); and by
+    Pinsker TV² ≤ T b artanh(b) ≤ (4/3) T b² for T samples of bias b = 1/q ≤ ½, which is at most ¼ up to T = 3q²/16.
 
     Examples
     --------

@@ -41,8 +41,8 @@ class MethodCard(NamedTuple):
 
     ``confidence`` says how well the rule is established: "verified" against a primary text or the authors' code,
     "recalled" from the literature, "reconstructed" from its description, or "ours". S is the number of blocks per
-    iteration, B that of samples of each, n that of all blocks; σ₀² and σ₁² are the variances of a sampled inner value and
-    gradient, δ² that between the blocks, μ the strong convexity of the penalty.
+    iteration, B that of samples of each, n that of all blocks; σ₀² and σ₁² are the variances of a sampled inner value
+    and gradient, δ² that between the blocks, μ the strong convexity of the penalty.
     """
 
     name: str

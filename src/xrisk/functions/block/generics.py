@@ -67,7 +67,7 @@ def block_smoothness(f: Any, upper: float) -> float:
 
 @generic
 def block_max_smoothness(f: Any, upper: float) -> float:
-    """Lipschitz constant of ∇f from ‖·‖_∞ to ‖·‖₁ on u ≤ upper, 1/ρ of the entropy on a simplex; inf when not finite."""
+    """Lipschitz constant of ∇f from ‖·‖_∞ to ‖·‖₁ on u ≤ upper, 1/ρ of the entropy map; inf when not finite."""
 
 
 @generic

@@ -83,7 +83,8 @@ class BSGD(NamedTuple):
             "verified",
             values="SB",
             gradients="SB",
-            rate="convex 1/ε², strongly convex 1/(με) in the objective, with B = 1/ε if f is smooth and 1/ε² if it has a kink",
+            rate="convex 1/ε², strongly convex 1/(με) in the objective, "
+            "with B = 1/ε if f is smooth and 1/ε² if it has a kink",
             theory=(LIPSCHITZ_OUTER,),
         )
 

@@ -185,7 +185,8 @@ class MSVR(NamedTuple):
             "verified",
             values="SB" if self.correction == 0.0 else "2SB",
             gradients="2SB" if compares(self.gradient) else "SB",
-            rate="non-convex to ‖∇F‖ ≤ ε: v1 n/(Sε⁴), v2 n/(S√Bε³); strongly convex, in stages, n/(μS√Bε) in the objective",
+            rate="non-convex to ‖∇F‖ ≤ ε: v1 n/(Sε⁴), v2 n/(S√Bε³); "
+            "strongly convex, in stages, n/(μS√Bε) in the objective",
             needs=(SMOOTH,),
             theory=(LIPSCHITZ_OUTER, SMOOTH_INNER),
         )

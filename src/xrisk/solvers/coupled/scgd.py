@@ -90,7 +90,8 @@ class SCGD(NamedTuple):
             "verified",
             values="nB",
             gradients="SB",
-            rate="convex 1/ε⁴ in the objective; strongly convex 1/ε^1.5, the power of μ being uncertain, in (μ/2)‖x − x*‖²",
+            rate="convex 1/ε⁴ in the objective; "
+            "strongly convex 1/ε^1.5, the power of μ being uncertain, in (μ/2)‖x − x*‖²",
             theory=(SMOOTH_OUTER, LIPSCHITZ_OUTER),
         )
 

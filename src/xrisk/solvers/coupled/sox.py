@@ -98,7 +98,8 @@ class SOX(NamedTuple):
             "verified",
             values="SB",
             gradients="SB",
-            rate="non-convex n/(BSε⁴) to ‖∇F‖ ≤ ε; convex n/(Sε²) in a weak duality gap; strongly convex n/(Sμε) in (μ/2)‖x − x*‖²",
+            rate="non-convex n/(BSε⁴) to ‖∇F‖ ≤ ε; "
+            "convex n/(Sε²) in a weak duality gap; strongly convex n/(Sμε) in (μ/2)‖x − x*‖²",
             theory=(SMOOTH_OUTER, LIPSCHITZ_OUTER, SMOOTH_INNER),
         )
 

@@ -122,7 +122,7 @@ def estimate_constants(
     """Constants of the problem in its coupled form: bounds where they can be known, ``measured`` names the others.
 
     C_g and L_g are bounds from the rows of X. C_f and L_f hold for all values of gᵢ if f has such constants; otherwise
-    for those in the ball ‖x − x₀‖ ≤ D, where |gᵢ(x)| ≤ maxᵢ|gᵢ(x₀)| + C_g D. An iterate may leave that ball: for such an
+    for those in the ball ‖x − x₀‖ ≤ D, where |gᵢ(x)| ≤ maxᵢ|gᵢ(x₀)| + C_g D. An iterate may leave it: for such an
     f the theorems ask for a domain. σ₀², σ₁² and δ² are measured at x₀ and ``points`` − 1 points around it.
 
     ``distance`` has to be given unless the penalty is μ-strongly convex in w and a bound F_low ≤ F* is proved by
@@ -148,7 +148,9 @@ def estimate_constants(
         _least(map_smoothness(mirror, work.outer, np.inf), map_smoothness(mirror, work.outer, upper)),
         lipschitz_g,
         float(inner_smoothness(work.inner)),
-        *(float(noise) for noise in noises),
+        float(noises[0]),
+        float(noises[1]),
+        float(noises[2]),
         float(penalty_convexity(work.penalty)),
         distance,
         0.0,
