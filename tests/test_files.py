@@ -47,6 +47,12 @@ def test_a_link_is_written_through(tmp_path):
     assert (tmp_path / "a").read_bytes() == b"new"
 
 
+def test_a_folder_that_is_not_there_is_told_by_the_name_asked_for(tmp_path):
+    path = tmp_path / "none" / "a"
+    with pytest.raises(FileNotFoundError, match="none/a cannot be written: No such file"), written_whole(path):
+        pass
+
+
 def test_a_directory_is_refused(tmp_path):
     with pytest.raises(ValueError, match="is a directory"), written_whole(tmp_path):
         pass

@@ -299,6 +299,12 @@ def test_how_often_is_a_number(make):
         make()
 
 
+@pytest.mark.parametrize("store", [np.asarray, scipy.sparse.csr_array], ids=["dense", "sparse"])
+def test_columns_whose_squares_overflow_are_refused_without_a_warning(store, plain):
+    with refuses("columns of X must be at most 1e.150 in size"):
+        xrisk.GroupDROClassifier().fit(store(1e200 * X), Y, groups=GROUPS)
+
+
 @pytest.mark.parametrize("outer", [None, 3, ["negatives"]], ids=repr)
 def test_the_side_of_a_push_is_a_word(outer):
     with refuses("outer must be one of negatives, positives, got", TypeError):

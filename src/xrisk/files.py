@@ -43,13 +43,20 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         raise ValueError(f"path must be a file, {path} is a directory")
     scratch = target.with_name(f".{uuid.uuid4().hex}.tmp")
     try:
-        with open(scratch, "xb") as file:
+        with _opened(scratch, path) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(scratch, target)
     finally:
         scratch.unlink(missing_ok=True)
+
+
+def _opened(scratch: Path, path: str | os.PathLike[str]) -> BinaryIO:
+    try:
+        return open(scratch, "xb")
+    except OSError as error:  # the name that was asked for, not that of the scratch file
+        raise type(error)(error.errno, f"{path} cannot be written: {error.strerror}") from error
 
 
 def refuse(sentence: str) -> NoReturn:

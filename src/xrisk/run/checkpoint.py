@@ -51,7 +51,7 @@ class Checkpoint:
 
     def __init__(self, path: str | Path, *, every: float = 30.0) -> None:
         given: Any = every
-        if not (isinstance(given, numbers.Real) and given >= 0):
+        if not (isinstance(given, numbers.Real) and float(given) >= 0):
             raise ValueError(f"every must be a number of seconds, not negative, got {every!r}")
         self.path, self._every, self._last = Path(path), every, time.monotonic()
 

@@ -47,6 +47,7 @@ from xrisk.solvers.newton.coupling import (
     coupling_slopes,
 )
 
+LARGEST_COLUMN = 1e150  # root mean square of its entries
 START = 0.1  # first smoothing, relative to the size of the problem
 PREPARING = (2, 0)  # full passes that `smoothed_problem` makes, for values and for gradients
 VANISHING = 1e-3  # ridge on scores that nothing else holds, relative to the smoothing
@@ -95,8 +96,7 @@ def smoothed_problem(problem: Problem) -> SmoothedProblem:
         raise ValueError(f"a full-batch method knows no walls of the penalty {type(problem.penalty).__name__}")
     n, m, d = inner_count(g), inner_dim(g), inner_size(g)
     walls, fixed, place = fix_points(walls_of(problem.penalty, d))
-    g, centre = _centred(g, walls)
-    columns = positive_or_one(column_sizes(g))
+    g, centre, columns = _measured(g, walls)
     shape = (1, n) if is_risk(problem.outer) else (n, m)
     g = with_loss(g, smoothable_loss(pass_loss(g)))
     coupling, zeros = coupling_of(problem.outer, n, m), np.zeros(d)
@@ -118,6 +118,18 @@ def _inside(task: SmoothedProblem, x: np.ndarray) -> np.ndarray:
     inside = interior_start(task.walls, 1.0 / (np.sqrt(x.size) * task.columns), x)
     inside[task.fixed] = task.place[task.fixed]
     return inside
+
+
+def _measured(g: Any, walls: Walls) -> tuple[Any, np.ndarray, np.ndarray]:
+    """The inner functions centred, their centre, and the sizes of their columns."""
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused
+        g, centre = _centred(g, walls)
+        columns = column_sizes(g)
+    if not (columns <= LARGEST_COLUMN).all():
+        raise ValueError(
+            f"columns of X must be at most {LARGEST_COLUMN:g} in size for squares to be finite: scale them"
+        )
+    return g, centre, positive_or_one(columns)
 
 
 def _centred(g: Any, walls: Walls) -> tuple[Any, np.ndarray]:
