@@ -94,7 +94,7 @@ def every(chosen):
 every_case = every(lambda name, estimator: True)
 every_classifier = every(lambda name, estimator: is_classifier(estimator))
 every_probability = every(lambda name, estimator: hasattr(estimator, "predict_proba"))
-# of a maximum over hundreds of negatives: its weights are not known from w alone, and 30 sampled steps need not descend
+# the weights of a maximum over many negatives are not known from w alone, and 30 sampled steps need not descend
 every_but_top_push = every(lambda name, estimator: name != "top push")
 every_average = every(lambda name, estimator: name not in RANKINGS)
 
