@@ -94,6 +94,8 @@ def every(chosen):
 every_case = every(lambda name, estimator: True)
 every_classifier = every(lambda name, estimator: is_classifier(estimator))
 every_probability = every(lambda name, estimator: hasattr(estimator, "predict_proba"))
+# the weights of a maximum over many negatives are not known from w alone, and 30 sampled steps need not descend
+every_but_top_push = every(lambda name, estimator: name != "top push")
 every_average = every(lambda name, estimator: name not in RANKINGS)
 
 
@@ -269,7 +271,7 @@ def test_the_same_seed_gives_the_same_model(case, plain):
     np.testing.assert_array_equal(first.coef_, second.coef_)
 
 
-@every_case
+@every_but_top_push
 def test_a_warm_start_at_the_optimum_has_nothing_to_do(case):
     model = case.fit(warm_start=True)
     first = model.coef_
@@ -293,7 +295,7 @@ def test_a_warm_start_on_other_columns_starts_afresh(case):
     assert model.stop_ is Stop.CONVERGED
 
 
-@every_case
+@every_but_top_push
 def test_a_solver_of_ones_own_is_continued_by_a_warm_start(case, plain):
     model = case.make(solver=ALEXR(), max_iter=30, tol=1e-12, warm_start=True, random_state=0)
     with pytest.warns(ConvergenceWarning, match=r"budget of iterations is used up; the certified relative gap is \d"):

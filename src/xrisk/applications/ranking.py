@@ -198,7 +198,7 @@ def top_push(X: Any, y: Any, *, loss: Any = "squared_hinge", l1: float = 0.0, l2
 
     Notes
     -----
-    Li, Jin and Zhou, Top rank optimization in linear time, NIPS 2014, equation (2), with ℓ of the margin where they
+    Li, Jin and Zhou, Top rank optimization in linear time, NIPS 2014, with ℓ of the margin where they
     have it of minus the margin; theirs is the squared hinge. As ℓ does not increase, the highest negative is the worst
     for every positive, and the mean of the maxima is the maximum of the means: the p-norm push whose p is infinite,
     but for the root. Their method takes time linear in the rows, ours in the pairs.

@@ -227,9 +227,10 @@ class TopPushClassifier(RankingClassifier):
     __doc__ = (
         """Linear ranking with positives above all negatives: min over w of mean_i ℓ(sᵢ − maxⱼ sⱼ) + r(w).
 
-    i runs over the positives, maxⱼ sⱼ is the score of the highest negative [1]_, equation (2). One negative that no
-    score can put below the positives decides alone: where there are such, `PNormPushClassifier` with a moderate p is
-    the milder choice.
+    i runs over the positives, maxⱼ sⱼ is the score of the highest negative [1]_. One negative that no
+    score can put below the positives decides alone, and the optimum may be w = 0, certified but useless: if there are
+    such, `PNormPushClassifier` with a moderate p is the better choice. A warm start saves little here: which negatives
+    weigh is not known from the coefficients.
 
     Parameters
     ----------
