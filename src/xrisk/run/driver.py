@@ -288,7 +288,8 @@ class _Run:
         begun, used, drawn = done.iterations, done.seconds, self.rng.bit_generator.state
         self.seen = None
         try:
-            with self.inside():
+            # divergence is a reason to stop, which kernels do not warn of either
+            with self.inside(), np.errstate(over="ignore", invalid="ignore"):
                 self.state = self.solver.advance(self.problem, self.state, steps, self.rng)
         except Interrupted:  # in the middle of a full pass: the state is that of before
             steps, stop, self.rng.bit_generator.state = 0, self.cut(), drawn
