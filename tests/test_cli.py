@@ -49,7 +49,7 @@ def table(tmp_path):
 def fitted_model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("fitted")
     people().to_csv(folder / "people.csv", index=False)
-    fit_json(folder / "people.csv", "--groups", "race", "--out", folder / "m.xrisk")
+    fit_json(folder / "people.csv", "--groups", "race", "--save", "robust", "--out", folder / "m.xrisk")
     return folder / "m.xrisk"
 
 

@@ -100,8 +100,11 @@ def _is_plain_object(value: Any) -> bool:
 
 
 def _is_installed(function: types.FunctionType) -> bool:
-    ours = (function.__module__ or "").startswith(__package__.partition(".")[0] + ".")
-    return ours or function.__code__.co_filename.startswith(INSTALLED)
+    file, ours = (
+        function.__code__.co_filename,
+        (function.__module__ or "").startswith(__package__.partition(".")[0] + "."),
+    )
+    return not file.startswith("<") and (ours or file.startswith(INSTALLED))  # what is typed in has no file
 
 
 def _code(code: types.CodeType) -> tuple[Any, ...]:
