@@ -12,7 +12,7 @@ from xrisk import Budget, Stop, datasets
 from xrisk.auto import Auto
 from xrisk.datasets import make_groups
 from xrisk.inner import group_passes, inner_samples
-from xrisk.solvers import Newton, SmoothedLBFGS
+from xrisk.solvers import Newton, SmoothedLBFGS, lbfgs
 from xrisk.solvers.newton.smoothed import smoothed_problem
 
 here = pytest.mark.skipif(
@@ -149,13 +149,13 @@ def test_a_perfect_fit_is_good_enough():
     assert result.value < 1e-10
 
 
-def many(n=30_000):
+def many(n, divergence="cvar"):
     table = make_groups(12, n=n, n_features=6, random_state=0)
-    return stated(*table[:3], divergence="cvar", alpha=0.25, l2=0.01)
+    return stated(*table[:3], divergence=divergence, alpha=0.25, l2=0.01)
 
 
 def test_samples_of_the_rows_are_solved_first():
-    problem = many()
+    problem = many(50_000, "max")
     sampled = solved(problem, least_gain=0.0, **ALWAYS_LBFGS)
     whole = solved(problem, shares=(), **ALWAYS_LBFGS)
     assert sampled.stop is whole.stop is Stop.CONVERGED
@@ -187,7 +187,7 @@ def test_where_lbfgs_ends_short_newton_goes_on():
 
 
 def test_the_same_problem_gives_the_same_run():
-    first, second = solved(many()), solved(many())
+    first, second = solved(many(30_000)), solved(many(30_000))
     np.testing.assert_array_equal(first.w, second.w)
     assert first.certificate == second.certificate
 
@@ -201,7 +201,7 @@ def test_iterations_are_no_more_than_allowed(most):
 
 
 def test_seconds_are_a_limit():
-    problem = many()
+    problem = many(30_000)
     solved(problem)  # compiles
     result = xrisk.minimize(problem, Auto(1e-13), budget=Budget(seconds=0.02))
     assert result.stop in (Stop.SECONDS, Stop.ROUNDING)
@@ -212,7 +212,7 @@ SAMPLES = {"least_gain": 0.0, "least_rows": 100, **ALWAYS_LBFGS}
 
 
 def test_a_run_that_ends_on_a_sample_has_its_solution():
-    problem = many(3000)
+    problem = many(20_000)
     result = solved(problem, iterations=3, **SAMPLES)
     assert result.value == problem.value(result.w) < problem.value(np.zeros(7))
     assert result.slopes is None
@@ -234,14 +234,19 @@ def test_all_rows_are_left_alone_while_a_sample_is_solved(monkeypatch):
 
 @pytest.mark.parametrize("warm", [False, True])
 def test_passes_told_equal_counted_ones(monkeypatch, warm):
-    made, walk = [0], group_passes._walk
+    made = [0]
 
-    def counting(*args):
-        made[0] += 1
-        return walk(*args)
+    def counting(function, more):
+        def counted(*args):
+            made[0] += more
+            return function(*args)
+
+        return counted
 
     w0 = solved(stated(X, Y)).w if warm else None
-    monkeypatch.setattr(group_passes, "_walk", counting)
+    monkeypatch.setattr(group_passes, "_walk", counting(group_passes._walk, 1))
+    monkeypatch.setattr(group_passes, "group_adjoint", counting(group_passes.group_adjoint, 1))
+    monkeypatch.setattr(lbfgs, "walk_apart", counting(lbfgs.walk_apart, -1))  # values that are not asked for again
     result = solved(stated(X, Y), tol=1e-6, w0=w0, **ALWAYS_LBFGS)
     assert result.stop is Stop.CONVERGED
     assert result.progress.oracle_calls == len(X) * made[0]

@@ -32,7 +32,7 @@ from xrisk.solvers.base import (
 )
 from xrisk.solvers.card import CERTIFIABLE, MethodCard
 from xrisk.solvers.lbfgs import NO_LBFGS, LBFGSState, SmoothedLBFGS
-from xrisk.solvers.newton.smoothed import PREPARING, START, SmoothedProblem, bends, smoothed_problem
+from xrisk.solvers.newton.smoothed import START, SmoothedProblem, bends, smoothed_problem
 from xrisk.solvers.newton.solver import MAX_VARIABLES, NO_NEWTON, Newton, NewtonState
 
 WARM = 1e-2  # first smoothing of a warm start
@@ -125,7 +125,7 @@ class Auto(NamedTuple):
 
     tol: float = 1e-3
     weights: np.ndarray = np.zeros((0, 0))
-    shares: tuple[float, ...] = (0.01, 0.1)
+    shares: tuple[float, ...] = (0.05,)
     least_rows: int = 2000
     least_gain: float = 6.0
     newton_steps: float = 8.0
@@ -368,7 +368,7 @@ def _begin(problem: Staged, state: AutoState, stage: int, smoothing: float) -> A
     run = method.init(task, state.w, np.random.default_rng(0))
     state = with_running(there.solver, state._replace(newton=NO_NEWTON, lbfgs=NO_LBFGS, stage=stage), run)
     state = state._replace(value=run.value if there.last else np.nan, on_sample=np.inf if there.last else run.value)
-    passes = task.passes - made if known else task.passes - made + PREPARING
+    passes = task.passes - made if known else task.passes - made + task.prepared
     return _counted(state, passes, inner_samples(task.inner) / problem.samples)
 
 

@@ -409,14 +409,19 @@ def _(rows, W):
 
 @row_adjoint.of(CSR)
 def _(rows, S):
-    most = int(max(2, min(16, rows.data.size // max(1, 4 * rows.size))))  # a part has a gradient of its own
+    return _by_column(rows, S.shape[1], lambda low, high, grad: sparse_adjoint(rows, S, low, high, grad))
+
+
+def _by_column(rows: CSR, count: int, add: Any) -> np.ndarray:
+    """What ``add(low, high, total)`` adds to (count, columns) over all rows."""
+    most = int(max(2, min(16, rows.data.size // max(1, 4 * rows.size))))  # a part has a total of its own
 
     def part(low: int, high: int) -> np.ndarray:
-        grad = np.zeros((S.shape[1], rows.size))
-        sparse_adjoint(rows, S, low, high, grad)
-        return grad
+        total = np.zeros((count, rows.size))
+        add(low, high, total)
+        return total
 
-    return _summed(in_parts(part, borders(S.shape[0], 2 * _entries(rows), most)))
+    return _summed(in_parts(part, borders(row_count(rows), 2 * _entries(rows), most)))
 
 
 @row_gram.of(CSR)
@@ -443,8 +448,8 @@ def _(rows, chosen):
 
 @column_squares.of(CSR)
 def _(rows):
-    squares = np.bincount(rows.indices, rows.data.astype(np.float64) ** 2, minlength=rows.size)
-    return squares / max(1, row_count(rows))
+    squares = _by_column(rows, 1, lambda low, high, total: sparse_squares(rows, low, high, total[0]))
+    return squares[0] / max(1, row_count(rows))
 
 
 @scaled_norms.of(CSR)
@@ -461,17 +466,25 @@ def _(rows, chosen):
 
 @kernel
 def sparse_scores(rows, W, low, high, out):
-    for k in range(low, high):
-        for c in range(W.shape[0]):
-            out[k, c] = row_dot(rows, k, W[c])
+    for c in range(W.shape[0]):
+        w, z = W[c], out[:, c]
+        for k in range(low, high):
+            z[k] = row_dot(rows, k, w)
 
 
 @kernel
 def sparse_adjoint(rows, S, low, high, grad):
-    for k in range(low, high):
-        for c in range(S.shape[1]):
-            if S[k, c] != 0.0:
-                add_row(rows, k, S[k, c], grad[c])
+    for c in range(S.shape[1]):
+        s, into = S[:, c], grad[c]
+        for k in range(low, high):
+            if s[k] != 0.0:
+                add_row(rows, k, s[k], into)
+
+
+@kernel
+def sparse_squares(rows, low, high, total):
+    for p in range(np.uintp(rows.indptr[low]), np.uintp(rows.indptr[high])):
+        total[np.uintp(rows.indices[p])] += float(rows.data[p]) ** 2
 
 
 @kernel

@@ -257,16 +257,16 @@ def _(rows):
 @row_dot.of(CSR)
 def _(rows, k, w):
     total = 0.0
-    for p in range(rows.indptr[k], rows.indptr[k + 1]):
-        total += rows.data[p] * w[rows.indices[p]]
+    for p in range(np.uintp(rows.indptr[k]), np.uintp(rows.indptr[k + 1])):  # unsigned: no index counts from the end
+        total += rows.data[p] * w[np.uintp(rows.indices[p])]
     return total
 
 
 @row_dots.of(CSR)
 def _(rows, k, w, w_prev):
     total, total_prev = 0.0, 0.0
-    for p in range(rows.indptr[k], rows.indptr[k + 1]):
-        j = rows.indices[p]
+    for p in range(np.uintp(rows.indptr[k]), np.uintp(rows.indptr[k + 1])):
+        j = np.uintp(rows.indices[p])
         total += rows.data[p] * w[j]
         total_prev += rows.data[p] * w_prev[j]
     return total, total_prev
@@ -274,8 +274,8 @@ def _(rows, k, w, w_prev):
 
 @add_row.of(CSR)
 def _(rows, k, scale, grad):
-    for p in range(rows.indptr[k], rows.indptr[k + 1]):
-        grad[rows.indices[p]] += scale * rows.data[p]
+    for p in range(np.uintp(rows.indptr[k]), np.uintp(rows.indptr[k + 1])):
+        grad[np.uintp(rows.indices[p])] += scale * rows.data[p]
 
 
 @row_norm.of(CSR)
@@ -418,7 +418,10 @@ def _csr(X: Any) -> CSR:
 def _refuse_non_finite(X: np.ndarray) -> None:
     step = max(1, 2**20 // max(1, X.shape[1]))  # in pieces: the test of a memory map must not load all of it
     for start in range(0, X.shape[0], step):
-        if not np.isfinite(X[start : start + step]).all():
+        piece = X[start : start + step]
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = piece.sum(dtype=np.float64)
+        if not (np.isfinite(total) or np.isfinite(piece).all()):  # a sum is faster, but may overflow
             raise ValueError("X must be finite, it holds NaN or infinity")
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import itertools
 import multiprocessing
 import os
 import threading
@@ -65,23 +66,38 @@ def borders(count: int, width: float = 1.0, most: int = PARTS) -> np.ndarray:
 
 
 def in_parts(function: Callable[[int, int], Any], at: np.ndarray) -> list[Any]:
-    """``function(low, high)`` for every part between two borders, in the order of the parts."""
-    if at.size == 2:
-        return [_patiently(function, int(at[0]), int(at[1]))]
-    workers = min(threads(), at.size - 1)
-    pairs = list(zip(at[:-1].tolist(), at[1:].tolist(), strict=True))
+    """``function(low, high)`` for every part between two borders, in the order of the parts.
+
+    The calling thread does its share: whichever is free takes the next part.
+    """
+    pairs = list(itertools.pairwise(at.tolist()))
+    workers = min(threads(), len(pairs)) if len(pairs) > 1 else 1
     if workers == 1:
         return [_patiently(function, low, high) for low, high in pairs]
-    jobs = [_pool(workers).submit(copy_context().run, _patiently, function, low, high) for low, high in pairs]
+    done, ahead, turn = [None] * len(pairs), iter(range(len(pairs))), threading.Lock()
+
+    def work() -> None:
+        try:
+            while (k := _next(ahead, turn)) is not None:
+                done[k] = _patiently(function, *pairs[k])
+        except BaseException:
+            while _next(ahead, turn) is not None:  # the others take no more
+                pass
+            raise
+
+    jobs = [_pool(workers - 1).submit(copy_context().run, work) for _ in range(workers - 1)]
     try:
-        return [job.result() for job in jobs]
-    except BaseException:
-        for job in jobs:
-            job.cancel()
-        for job in jobs:  # arrays of the caller are written to until the last one ends
-            with contextlib.suppress(BaseException):
-                job.result()
-        raise
+        work()
+    finally:  # arrays of the caller are written to until the last one ends
+        failed = [error for job in jobs if not job.cancel() and (error := job.exception()) is not None]
+    if failed:
+        raise failed[0]
+    return done
+
+
+def _next(ahead: Iterator[int], turn: threading.Lock) -> int | None:
+    with turn:
+        return next(ahead, None)
 
 
 def _patiently(function: Callable[[int, int], Any], low: int, high: int) -> Any:

@@ -42,6 +42,7 @@ from xrisk.inner.passes import (
     visit_vectors,
     vjp_by_walk,
     walk,
+    walk_apart,
     walk_rounding,
     with_loss,
     with_rows,
@@ -299,16 +300,14 @@ def _(model, at, coefs, H):
                 H[b * d : (b + 1) * d, a * d : (a + 1) * d] += block
 
 
+@walk_apart.of(Groups)
+def _(g, visitor, at):
+    return _walk(g, visitor, at, np.ones(g.offsets.size - 1))
+
+
 @jacobian.of(Groups)
 def _(g, visitor, at):
-    return _by_group(g, _walk(g, visitor, at, np.ones(g.offsets.size - 1)).coefs)
-
-
-def _by_group(g: Groups, coefs: np.ndarray) -> np.ndarray:
-    """The adjoint of what a walk left on its places, group by group: (groups, d)."""
-    codes, listed = row_codes(g.index, g)
-    parts = [group_adjoint(g, codes, listed, coefs[c]) for c in range(model_scores(g.model))]
-    return parts[0] if len(parts) == 1 else np.hstack(parts)
+    return inner_gradients(g, walk_apart(g, visitor, at).coefs).slopes
 
 
 @has_gradients.of(Groups)
@@ -317,12 +316,11 @@ def _(g):
 
 
 @inner_gradients.of(Groups)
-def _(g, visitor, at):
-    groups, scores = g.offsets.size - 1, model_scores(g.model)
-    coefs = _walk(g, visitor, at, np.ones(groups)).coefs
-    codes, _ = row_codes(g.index, g)
-    pulls = np.bincount(codes, np.abs(coefs[0] if scores == 1 else coefs[:scores].sum(axis=0)), groups)
-    return Gradients(_by_group(g, coefs), pulls, np.bincount(codes, coefs[1], groups))
+def _(g, coefs):
+    codes, listed = row_codes(g.index, g)
+    slopes, sizes = zip(*(group_adjoint(g, codes, listed, slope, coefs[-1]) for slope in coefs[:-1]), strict=True)
+    pulls = sum(size[:, 0] for size in sizes)
+    return Gradients(slopes[0] if len(slopes) == 1 else np.hstack(slopes), pulls, sizes[0][:, 1])
 
 
 @generic
@@ -345,28 +343,34 @@ def _(index, g):
     return g.groups(), index
 
 
-def group_adjoint(g: Groups, codes: np.ndarray, index: Any, coefs: np.ndarray) -> np.ndarray:
-    """Σ coefs·row over the places of each group: (groups, columns)."""
+def group_adjoint(
+    g: Groups, codes: np.ndarray, index: Any, slopes: np.ndarray, curvatures: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Σ slope·row over the places of each group, (groups, columns); Σ |slope| and Σ curvature, (groups, 2)."""
     rows, shape = g.model.rows, (g.offsets.size - 1, row_size(g.model.rows))
     numbers = stored_numbers(rows) / row_count(rows)
     most = int(max(1, min(8, codes.size * numbers / (shape[0] * shape[1]))))  # matrices that are worth their room
 
-    def part(low: int, high: int) -> np.ndarray:
-        total = np.zeros(shape)
-        add_by_group(rows, codes, index, coefs, low, high, total)
-        return total
+    def part(low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
+        total, sizes = np.zeros(shape), np.zeros((shape[0], 2))
+        add_by_group(rows, codes, index, slopes, curvatures, low, high, total, sizes)
+        return total, sizes
 
-    parts = in_parts(part, borders(codes.size, numbers, most))
-    for other in parts[1:]:
-        parts[0] += other
-    return parts[0]
+    (total, sizes), *parts = in_parts(part, borders(codes.size, numbers, most))
+    for other, others in parts:
+        total += other
+        sizes += others
+    return total, sizes
 
 
 @kernel
-def add_by_group(rows, codes, index, coefs, low, high, total):
+def add_by_group(rows, codes, index, slopes, curvatures, low, high, total, sizes):
     for p in range(low, high):
-        if coefs[p] != 0.0:
-            add_row(rows, row_at(index, p), coefs[p], total[codes[p]])
+        i = codes[p]
+        sizes[i, 0] += abs(slopes[p])
+        sizes[i, 1] += curvatures[p]
+        if slopes[p] != 0.0:
+            add_row(rows, row_at(index, p), slopes[p], total[i])
 
 
 @add_squares.of(Groups)

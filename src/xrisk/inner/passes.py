@@ -128,8 +128,13 @@ def _(g):
 
 
 @generic
-def inner_gradients(g, visitor, at):
-    """`Gradients` of all inner functions, where `has_gradients`."""
+def walk_apart(g, visitor, at):
+    """The walk that leaves what `inner_gradients` asks for, where `has_gradients`."""
+
+
+@generic
+def inner_gradients(g, coefs):
+    """`Gradients` of all inner functions, of what `walk_apart` has left."""
 
 
 @generic

@@ -7,7 +7,7 @@ import scipy.linalg
 
 from xrisk.data.threads import one_thread_each
 from xrisk.inner.oracle import Oracles, inner_samples
-from xrisk.inner.passes import Gradients, Slopes, has_gradients, inner_gradients, score_count, scores_at
+from xrisk.inner.passes import Gradients, Slopes, has_gradients, inner_gradients, score_count, scores_at, walk_apart
 from xrisk.problem import Problem
 from xrisk.solvers.base import (
     Stop,
@@ -26,14 +26,13 @@ from xrisk.solvers.card import FULL_PASSES, MethodCard
 from xrisk.solvers.newton.barrier import longest_step, wall_diagonal
 from xrisk.solvers.newton.coupling import coupling_is_constrained
 from xrisk.solvers.newton.smoothed import (
-    PREPARING,
     START,
     Point,
     SmoothedProblem,
+    at_smoothing,
     bends,
     check_smoothing,
     dual_of,
-    evaluate,
     first_point,
     gradient,
     held_gradient,
@@ -59,6 +58,7 @@ class LBFGSState(NamedTuple):
     w: np.ndarray  # (d,) parameters
     x: np.ndarray  # (d,) the same, what an intercept absorbs taken out of the columns
     z: np.ndarray  # (rows, scores)
+    sums: np.ndarray  # (n·m, 4) of a `Point`
     shift: np.ndarray  # thresholds of the blocks
     y: np.ndarray  # (n, m) dual weights
     curve: np.ndarray  # their curvatures
@@ -84,7 +84,7 @@ class LBFGSState(NamedTuple):
 _NOTHING, _NONE = np.zeros((0, 0)), np.zeros(0)
 UNKNOWN = Gradients(_NOTHING, _NONE, _NONE)
 NO_LBFGS = LBFGSState(
-    _NONE, _NONE, _NOTHING, _NONE, _NOTHING, _NOTHING, _NONE, UNKNOWN, _NONE, _NOTHING, _NOTHING,
+    _NONE, _NONE, _NOTHING, _NOTHING, _NONE, _NOTHING, _NOTHING, _NONE, UNKNOWN, _NONE, _NOTHING, _NOTHING,
     0.0, 0.0, 0.0, 0.0, np.inf, np.inf, 0, 0, 0, 0, 0, 0,
 )  # fmt: skip
 ENDINGS = (None, Stop.CONVERGED, Stop.ROUNDING, Stop.UNBOUNDED)  # by the number a state keeps
@@ -146,7 +146,7 @@ class SmoothedLBFGS(NamedTuple):
         _, point = first_point(problem, x, self.smoothing)
         blank = NO_LBFGS._replace(moves=empty, turns=empty.copy())
         state = _at(problem, self, blank, point)
-        values, gradients = (problem.passes - before + PREPARING).tolist()
+        values, gradients = (problem.passes - before + problem.prepared).tolist()
         return state._replace(values=values, gradients=gradients)
 
     def advance(self, problem: SmoothedProblem, state: LBFGSState, n_steps: int, rng: Any) -> LBFGSState:
@@ -230,12 +230,19 @@ def _step(task: SmoothedProblem, solver: SmoothedLBFGS, state: LBFGSState) -> LB
     if not along < 0.0 or state.since > STUCK:
         return state._replace(ended=ENDINGS.index(Stop.ROUNDING))
     dz = scores_at(task.inner, dx)
-    here = Point(state.x, state.z, np.zeros((0, 4)), state.shift, state.y, state.y, state.theta, along)
-    point = line_search(task, here, dx, dz, 0.995 * longest_step(task.walls, state.x, dx))
+    here = _point(task, state)._replace(along=along)
+    top = 0.995 * longest_step(task.walls, state.x, dx)
+    point = line_search(task, here, dx, dz, top, has_gradients(task.inner))
     if point is here:
         return state._replace(ended=ENDINGS.index(Stop.ROUNDING))
     new = _at(task, solver, state, point)
     return remembered(new, new.x - state.x, _turn(task, state, new))
+
+
+def _point(task: SmoothedProblem, state: LBFGSState) -> Point:
+    """The point of a state."""
+    y, curve = state.y.reshape(task.shape), state.curve
+    return Point(state.x, state.z, state.sums, state.shift, y, curve, state.theta, 0.0)
 
 
 def direction(task: SmoothedProblem, state: LBFGSState) -> np.ndarray:
@@ -279,7 +286,7 @@ def _at(
     """The state at a point that has just been evaluated."""
     share, scores = point.y.reshape(-1) / task.n, score_count(task.inner)
     if has_gradients(task.inner):
-        inner = state.inner if known else inner_gradients(task.inner, *visit_of(task, point))
+        inner = state.inner if known else _gradients(task, point)
         task.passes[1] += not known
         grad = held_gradient(task, point.x, point.theta, share @ inner.slopes)
         pull, curvature = float(share @ inner.pulls), float(share @ inner.curvatures)
@@ -302,6 +309,7 @@ def _at(
         w=outward(task, point.x),
         x=point.x,
         z=point.z,
+        sums=point.sums,
         shift=point.shift,
         y=dual_of(task, point).y,
         curve=point.curve,
@@ -319,13 +327,18 @@ def _at(
     )
 
 
+def _gradients(task: SmoothedProblem, point: Point) -> Gradients:
+    left = point.left if point.left.size else walk_apart(task.inner, *visit_of(task, point)).coefs
+    return inner_gradients(task.inner, left)
+
+
 def _less_smoothing(task: SmoothedProblem, solver: SmoothedLBFGS, state: LBFGSState) -> LBFGSState:
     goal = PART * solver.tol * max(abs(state.value), 1e-12 * task.size)
     enough = state.short <= goal or state.theta < LEAST_SMOOTHING
     if enough or state.gap - state.short > BALANCE * state.short:
         return state
     theta = state.theta * max(CUT, min(goal / state.short, 1.0))
-    point = evaluate(task, state.x, state.z, theta, state)
+    point = at_smoothing(task, _point(task, state), theta)
     return _at(task, solver, state._replace(best=np.inf), point, known=not bends(task.inner))
 
 

@@ -24,6 +24,7 @@ from xrisk.inner.passes import (
     score_size,
     scores_at,
     walk,
+    walk_apart,
     with_loss,
 )
 from xrisk.problem import Problem, is_risk, penalty_at
@@ -49,7 +50,6 @@ from xrisk.solvers.newton.coupling import (
 
 LARGEST_COLUMN = 1e150  # root mean square of its entries
 START = 0.1  # first smoothing, relative to the size of the problem
-PREPARING = (2, 0)  # full passes that `smoothed_problem` makes, for values and for gradients
 VANISHING = 1e-3  # ridge on scores that nothing else holds, relative to the smoothing
 
 
@@ -71,6 +71,7 @@ class SmoothedProblem(NamedTuple):
     columns: np.ndarray  # (d,) root mean squares
     centre: np.ndarray  # (d,) what the intercept absorbs; zero where nothing does
     passes: np.ndarray  # (2,) full passes made so far, for values and for gradients
+    prepared: np.ndarray  # (2,) those made to prepare it
 
 
 class Point(NamedTuple):
@@ -84,6 +85,7 @@ class Point(NamedTuple):
     curve: np.ndarray  # their curvatures
     theta: float  # smoothing
     along: float  # derivative of the smoothed objective in the direction last tried
+    left: np.ndarray = NO_SHARE  # what `inner_gradients` asks for, where it was kept
 
 
 def smoothed_problem(problem: Problem) -> SmoothedProblem:
@@ -102,10 +104,11 @@ def smoothed_problem(problem: Problem) -> SmoothedProblem:
     coupling, zeros = coupling_of(problem.outer, n, m), np.zeros(d)
     passes = np.zeros(2, dtype=np.int64)
     task = SmoothedProblem(
-        problem, g, coupling, walls, fixed, place, n, shape, 1.0, 1.0, 1.0, zeros, columns, centre, passes
+        problem, g, coupling, walls, fixed, place, n, shape, 1.0, 1.0, 1.0, zeros, columns, centre, passes, passes
     )
     x = _inside(task, np.zeros(d))
-    return _held(_sized(task, x), x)
+    task = _held(*_sized(task, evaluate(task, x, scores_at(task.inner, x), 1e-3)))
+    return task._replace(prepared=passes.copy())
 
 
 def first_point(task: SmoothedProblem, w: np.ndarray, smoothing: float) -> tuple[np.ndarray, Point]:
@@ -154,9 +157,8 @@ def outward(task: SmoothedProblem, x: np.ndarray) -> np.ndarray:
     return w
 
 
-def _sized(task: SmoothedProblem, x: np.ndarray) -> SmoothedProblem:
+def _sized(task: SmoothedProblem, point: Point) -> tuple[SmoothedProblem, Point]:
     """Measure losses and objective at the start, so that smoothing means the same at every scale of the data."""
-    point = evaluate(task, x, scores_at(task.inner, x), 1e-3)
     u = point.sums[:, 1]
     if not np.isfinite(u).all():
         raise ValueError("the losses overflow near w = 0, where a full-batch method starts: scale the data down")
@@ -165,12 +167,13 @@ def _sized(task: SmoothedProblem, x: np.ndarray) -> SmoothedProblem:
     size = max(float(np.abs(point.y).mean()) * loss_size, spread)
     if not (np.isfinite(size) and size > 0.0):
         size = 1.0
-    return task._replace(size=size, loss_size=loss_size, wall_size=size / max(1, wall_count(task.walls)))
+    wall_size = size / max(1, wall_count(task.walls))
+    return task._replace(size=size, loss_size=loss_size, wall_size=wall_size), point
 
 
-def _held(task: SmoothedProblem, x: np.ndarray) -> SmoothedProblem:
+def _held(task: SmoothedProblem, point: Point) -> SmoothedProblem:
     """Hold free coordinates by a ridge that vanishes with the smoothing: on a smoothed kink nothing rests."""
-    start = evaluate(task, x, scores_at(task.inner, x), START)
+    start = at_smoothing(task, point, START)
     if not shortfall(task, start)[1] > 1e-13 * task.size:  # nothing is smoothed
         return task
     walls = task.walls
@@ -186,21 +189,32 @@ def evaluate(task: SmoothedProblem, x: np.ndarray, z: np.ndarray, theta: float, 
 
 
 def evaluate_along(
-    task: SmoothedProblem, x: np.ndarray, z: np.ndarray, theta: float, dx: np.ndarray, dz: np.ndarray, near: Any
+    task: SmoothedProblem,
+    x: np.ndarray,
+    z: np.ndarray,
+    theta: float,
+    dx: np.ndarray,
+    dz: np.ndarray,
+    near: Any,
+    apart: bool = False,
 ) -> Point:
-    """The point (x, z) at smoothing ``theta``, and the derivative there along (dx, dz)."""
-    sums = walk(task.inner, _terms(task, theta), _scores(task, z, dz), NO_SHARE).sums
+    """The point (x, z) at smoothing ``theta``, and the derivative there along (dx, dz).
+
+    ``apart``: what the gradients of the inner functions are made of is kept, if they are to be asked for next.
+    """
+    visit = _terms(task, theta), _scores(task, z, dz)
+    sums, left = walk_apart(task.inner, *visit) if apart else walk(task.inner, *visit, NO_SHARE)
     task.passes[0] += 1
     u = sums[:, 0].reshape(task.shape)
     shift = np.zeros(u.shape[0]) if near is None else near.shift.copy()
     y, curve = np.zeros(task.shape), np.zeros(task.shape)
     if not np.isfinite(u).all():  # a step too long for exp
-        return Point(x, z, sums, shift, y, curve, theta, np.inf)
+        return Point(x, z, sums, shift, y, curve, theta, np.inf, left)
     coupling_slopes(task.coupling, u, theta * task.size / (u.size / task.n), shift, y, curve)
     with np.errstate(over="ignore", invalid="ignore"):
         slope = float((y.reshape(-1) * sums[:, 3]).sum() / task.n)
     slope += float((wall_gradient(task.walls, x, theta * task.wall_size) + theta * task.ridge * x) @ dx)
-    return Point(x, z, sums, shift, y, curve, theta, slope)
+    return Point(x, z, sums, shift, y, curve, theta, slope, left)
 
 
 def bends(g: Any) -> bool:
@@ -307,11 +321,13 @@ def check_smoothing(solver: Any) -> None:
     check_positive("smoothing", solver.smoothing)
 
 
-def line_search(task: SmoothedProblem, here: Point, dx: np.ndarray, dz: np.ndarray, top: float) -> Point:
+def line_search(
+    task: SmoothedProblem, here: Point, dx: np.ndarray, dz: np.ndarray, top: float, apart: bool = False
+) -> Point:
     """A step along dx that takes most of the slope away; slopes keep digits that differences of values lose."""
     low, high, t, best = (0.0, here.along), None, min(1.0, top), here  # ends by their slopes: points are large
     for _ in range(40):
-        trial = evaluate_along(task, here.x + t * dx, here.z + t * dz, here.theta, dx, dz, best)
+        trial = evaluate_along(task, here.x + t * dx, here.z + t * dz, here.theta, dx, dz, best, apart)
         if abs(trial.along) <= 0.5 * abs(here.along) or (trial.along < 0.0 and t >= top):
             return trial
         if trial.along < 0.0:

@@ -35,7 +35,6 @@ from xrisk.solvers.newton.algebra import Solve, factored, positive_or_one
 from xrisk.solvers.newton.barrier import add_wall_hessian, longest_step
 from xrisk.solvers.newton.coupling import coupling_is_constrained
 from xrisk.solvers.newton.smoothed import (
-    PREPARING,
     START,
     DualPoint,
     Point,
@@ -156,7 +155,7 @@ class Newton(NamedTuple):
         before = problem.passes.copy()
         w, point = first_point(problem, x, self.smoothing)
         dual = dual_of(problem, point)
-        values, gradients = (problem.passes - before + PREPARING).tolist()
+        values, gradients = (problem.passes - before + problem.prepared).tolist()
         value = shortfall(problem, point)[0]
         return NewtonState(
             w,
