@@ -62,7 +62,7 @@ def borders(count: int, width: float = 1.0, most: int = PARTS) -> np.ndarray:
     ([0, 100], [0, 75000, 150000, 225000, 300000])
     """
     parts = int(min(max(count * width / LEAST, 1), most, max(count, 1)))
-    return np.linspace(0, count, parts + 1).astype(np.int64)
+    return np.linspace(0, count, parts + 1).astype(np.int64) if parts > 1 else np.array([0, count])
 
 
 def in_parts(function: Callable[[int, int], Any], at: np.ndarray) -> list[Any]:

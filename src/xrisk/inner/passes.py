@@ -461,7 +461,8 @@ def visit_samples(visitor, loss, z, move, off, lean, y, seen):
 
 def chunks(low: int, high: int) -> list[int]:
     """Where chunks of about as many samples begin and end, from low to high."""
-    return np.linspace(low, high, max(1, round((high - low) / CHUNK)) + 1).astype(np.int64).tolist()
+    number = round((high - low) / CHUNK)
+    return [low, high] if number < 2 else np.linspace(low, high, number + 1).astype(np.int64).tolist()
 
 
 @kernel
