@@ -30,6 +30,7 @@ from xrisk.inner.passes import (
     has_gradients,
     inner_gradients,
     jacobian,
+    leaves_curvatures,
     pass_loss,
     pass_rows,
     sampled,
@@ -104,7 +105,8 @@ def _walk(g: Groups, visitor: Any, at: Scores, share: np.ndarray) -> Walk:
     """The walk, what is left on the rows being kept by place."""
     positions, sizes, scores = int(g.offsets[-1]), np.diff(g.offsets), model_scores(g.model)
     edges, scale = borders(positions, 0.5 * scores), share / sizes[: share.size]
-    at, coefs = _as_read(at, scores), np.empty((scores + 1, positions if share.size else 0))
+    at, channels = _as_read(at, scores), scores + leaves_curvatures(visitor)
+    coefs = np.empty((channels, positions if share.size else 0))
     look, add = specialise(model_visit(g.model), visitor, g.model.loss), specialise(add_chunk)
 
     def part(low: int, high: int) -> tuple[int, np.ndarray]:
@@ -318,7 +320,8 @@ def _(g):
 @inner_gradients.of(Groups)
 def _(g, coefs):
     codes, listed = row_codes(g.index, g)
-    slopes, sizes = zip(*(group_adjoint(g, codes, listed, slope, coefs[-1]) for slope in coefs[:-1]), strict=True)
+    parts = (group_adjoint(g, codes, listed, slope, coefs[-1]) for slope in coefs[: model_scores(g.model)])
+    slopes, sizes = zip(*parts, strict=True)
     pulls = sum(size[:, 0] for size in sizes)
     return Gradients(slopes[0] if len(slopes) == 1 else np.hstack(slopes), pulls, sizes[0][:, 1])
 

@@ -61,7 +61,8 @@ class Walk(NamedTuple):
     """What a walk leaves behind."""
 
     sums: np.ndarray  # (n·m, 4) means over the samples of each inner function of what the visitor returns
-    coefs: np.ndarray  # (channels, rows) sums over the samples of a row of share·weight·(what the visitor returns)
+    coefs: np.ndarray  # (channels, rows) sums over the samples of a row of share·weight·(what the visitor returns):
+    # slopes of every score, then curvatures where the visitor has them
 
 
 @generic
@@ -321,6 +322,21 @@ def _(visitor):
 
 
 @asks_sizes.otherwise
+def _(visitor):
+    return False
+
+
+@generic
+def leaves_curvatures(visitor):
+    """Whether the last of what the visitor leaves on the rows means something."""
+
+
+@leaves_curvatures.of(SmoothedTerms)
+def _(visitor):
+    return True
+
+
+@leaves_curvatures.otherwise
 def _(visitor):
     return False
 

@@ -331,9 +331,10 @@ def line_search(
         if abs(trial.along) <= 0.5 * abs(here.along) or (trial.along < 0.0 and t >= top):
             return trial
         if trial.along < 0.0:
-            low, best = (t, trial.along), trial
+            low, best = (t, trial.along), trial._replace(left=NO_SHARE)
         else:
             high = (t, trial.along)
+        del trial  # as large as some columns of the data
         t = _next_step(low, high, top)
     return best
 
