@@ -88,24 +88,29 @@ class PairScores(NamedTuple):
     gain: np.ndarray  # (n,)
 
 
-def _of_pairs(g: Pairs, at: Scores) -> PairScores:
-    z, move, off, lean = g.side * at.z[:, 0], g.side * at.move[:, 0], at.off, g.side * at.lean
+def _of_pairs(g: Pairs, visitor: Any, at: Scores) -> PairScores:
+    """What the visitor asks for; the scores stand where it does not."""
     i, j = g.outer, g.inner
-    return PairScores(z[i], z[j], move[i], move[j], off[i], off[j], lean[i], lean[j], at.gain)
+    scores = moves = sizes = leans = g.side * at.z[i, 0], g.side * at.z[j, 0]
+    if asks_moves(visitor):
+        moves = g.side * at.move[i, 0], g.side * at.move[j, 0]
+    if asks_sizes(visitor):
+        sizes, leans = (at.off[i], at.off[j]), (g.side * at.lean[i], g.side * at.lean[j])
+    return PairScores(*scores, *moves, *sizes, *leans, at.gain)
 
 
 @walk.of(Pairs)
 def _(g, visitor, at, share):
-    n, m, scores = g.outer.size, g.inner.size, _of_pairs(g, at)
+    n, m, scores = g.outer.size, g.inner.size, _of_pairs(g, visitor, at)
     width = min(m, CHUNK)
     height = max(1, CHUNK // width)
-    sums, lost = np.zeros((2, n, 4))
-    up, ones = np.zeros(n), np.ones(height * width)
+    sums, up, ones = np.zeros((n, 4)), np.zeros(n if share.size else 0), np.ones(height * width)
     look, fill, add = specialise(visit_samples, visitor, g.loss), specialise(fill_pairs), specialise(add_pairs)
 
     def part(low: int, high: int) -> np.ndarray:
         down, room, seen = np.zeros(m), np.zeros((4, height * width)), np.empty((6, height * width))
         for i in range(low, high, height):
+            lost = np.zeros((height, 4))
             for j in range(0, m, width):
                 tile = (i, min(i + height, high), j, min(j + width, m))
                 size = fill(scores, tile, asks_sizes(visitor), asks_moves(visitor), asks_gains(visitor), room)
@@ -154,7 +159,8 @@ def add_pairs(seen, tile, share, sums, lost, up, down):
         for start in range(low, low + width, SUMMED):
             stop = min(start + SUMMED, low + width)
             for j in range(4):
-                sums[i, j], lost[i, j] = add_compensated(sums[i, j], lost[i, j], sum_of(seen[j, start:stop]))
+                term = sum_of(seen[j, start:stop])
+                sums[i, j], lost[i - i0, j] = add_compensated(sums[i, j], lost[i - i0, j], term)
         if share.size > 0:
             scale, slopes, left = share[i] / down.size, seen[4, low : low + width], down[j0:j1]
             for r in range(width):
@@ -260,7 +266,7 @@ def _(g, visitor, at, c, H):
 
 @add_hessian.of(Pairs)
 def _(g, visitor, at, share, coefs, H):
-    centre, scores, fill = _centre(g), _of_pairs(g, at), specialise(tile_curvatures, g.loss)
+    centre, scores, fill = _centre(g), _of_pairs(g, LossValues(), at), specialise(tile_curvatures, g.loss)
     share = share / g.inner.size
     tiles = row_tiles(g.outer.size, centre.size)
 
@@ -283,7 +289,7 @@ def _(g, visitor, at, share, coefs, H):
 
 def _gradients(g: Pairs, visitor: Any, at: Scores) -> Iterator[tuple[slice, np.ndarray]]:
     """∇gᵢ, stretch by stretch of the rows i."""
-    centre, scale, scores = _centre(g), g.side / g.inner.size, _of_pairs(g, at)
+    centre, scale, scores = _centre(g), g.side / g.inner.size, _of_pairs(g, LossValues(), at)
     for part in row_tiles(g.outer.size, centre.size):
         n = part.stop - part.start
         weighing = Weighing(specialise(tile_slopes, g.loss), np.zeros(n), np.zeros(g.inner.size))

@@ -33,6 +33,7 @@ from xrisk.solvers.newton.smoothed import (
     bends,
     check_smoothing,
     dual_of,
+    evaluate,
     first_point,
     gradient,
     held_gradient,
@@ -58,7 +59,7 @@ class LBFGSState(NamedTuple):
     w: np.ndarray  # (d,) parameters
     x: np.ndarray  # (d,) the same, what an intercept absorbs taken out of the columns
     z: np.ndarray  # (rows, scores)
-    sums: np.ndarray  # (n·m, 4) of a `Point`
+    sums: np.ndarray  # (n·m, 4) of a `Point`; empty where the inner functions are too many
     shift: np.ndarray  # thresholds of the blocks
     y: np.ndarray  # (n, m) dual weights
     curve: np.ndarray  # their curvatures
@@ -309,7 +310,7 @@ def _at(
         w=outward(task, point.x),
         x=point.x,
         z=point.z,
-        sums=point.sums,
+        sums=point.sums if has_gradients(task.inner) else _NOTHING,
         shift=point.shift,
         y=dual_of(task, point).y,
         curve=point.curve,
@@ -338,8 +339,10 @@ def _less_smoothing(task: SmoothedProblem, solver: SmoothedLBFGS, state: LBFGSSt
     if enough or state.gap - state.short > BALANCE * state.short:
         return state
     theta = state.theta * max(CUT, min(goal / state.short, 1.0))
-    point = at_smoothing(task, _point(task, state), theta)
-    return _at(task, solver, state._replace(best=np.inf), point, known=not bends(task.inner))
+    known = state.sums.size > 0 and not bends(task.inner)
+    point = _point(task, state)
+    point = at_smoothing(task, point, theta) if known else evaluate(task, state.x, state.z, theta, point)
+    return _at(task, solver, state._replace(best=np.inf), point, known)
 
 
 def remembered(state: LBFGSState, move: np.ndarray, turn: np.ndarray) -> LBFGSState:
