@@ -208,7 +208,8 @@ def print_fit(name, shape, divergence, intercept):
 def thread_speed_up(rounds=7):
     """Seconds of scores, walk and adjoint of 10⁶ × 20 on one thread over those on two."""
     from xrisk.data import threads
-    from xrisk.inner.passes import LossValues, adjoint, scores_at, scores_only, walk
+    from xrisk.inner.passes import adjoint, scores_at, scores_only, walk
+    from xrisk.inner.visitors import LossValues
 
     X, y, groups = grouped(1_000_000, 20, 100, 0)
     g = xrisk.group_dro(X, y, groups, l2=1e-3).inner

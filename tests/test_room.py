@@ -56,21 +56,17 @@ from xrisk.inner import (
 from xrisk.inner.models import add_sample_grad, sample_loss
 from xrisk.inner.passes import (
     EPS,
-    DualTerms,
-    LossBounds,
-    SmoothedTerms,
     Walk,
-    asks_gains,
     column_sizes,
     pass_loss,
     pass_rows,
     values_by_walk,
-    visit,
     vjp_by_walk,
     walk,
     walk_rounding,
     with_loss,
 )
+from xrisk.inner.visitors import DualTerms, LossBounds, SmoothedTerms, asks_gains, visit
 from xrisk.solvers import ALEXR, ALEXRDL, Auto, Newton, SmoothedLBFGS
 from xrisk.solvers.base import copied
 

@@ -23,7 +23,8 @@ from xrisk.inner import (
 )
 from xrisk.inner.pair_passes import pair_means
 from xrisk.inner.pairs import square_distances
-from xrisk.inner.passes import NO_SHARE, LossValues, scores_only, walk
+from xrisk.inner.passes import NO_SHARE, scores_only, walk
+from xrisk.inner.visitors import LossValues
 
 X, Y, _ = table(n=60)
 ABOVE, BELOW = np.flatnonzero(Y > 0), np.flatnonzero(Y < 0)

@@ -27,12 +27,7 @@ from xrisk.inner import (
 )
 from xrisk.inner.oracle import exact_vjp, inner_count
 from xrisk.inner.passes import (
-    DualTerms,
-    FreePull,
-    LossBounds,
-    LossValues,
     Scores,
-    SmoothedTerms,
     add_hessian,
     add_squares,
     adjoint,
@@ -46,6 +41,7 @@ from xrisk.inner.passes import (
     walk,
     walk_apart,
 )
+from xrisk.inner.visitors import DualTerms, FreePull, LossBounds, LossValues, SmoothedTerms
 
 X, Y, LABELS = table(n=60)
 W = np.array([0.3, -0.2, 0.5, 0.1])

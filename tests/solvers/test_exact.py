@@ -27,7 +27,8 @@ from xrisk.inner import (
     as_rows,
 )
 from xrisk.inner.groups import by_position
-from xrisk.inner.passes import DualTerms, Scores, pass_loss, score_count, scores_at, walk, with_loss
+from xrisk.inner.passes import Scores, pass_loss, score_count, scores_at, walk, with_loss
+from xrisk.inner.visitors import DualTerms
 from xrisk.solvers import exact
 
 ROWS, D, GROUPS = 60, 4, 6

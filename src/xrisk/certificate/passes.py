@@ -24,9 +24,6 @@ from xrisk.functions.smoothing import plain_loss, smoothable_loss
 from xrisk.inner.oracle import inner_count, inner_dim, inner_size
 from xrisk.inner.passes import (
     NO_SHARE,
-    DualTerms,
-    FreePull,
-    LossBounds,
     Scores,
     Slopes,
     adjoint,
@@ -40,6 +37,7 @@ from xrisk.inner.passes import (
     walk_rounding,
     with_loss,
 )
+from xrisk.inner.visitors import DualTerms, FreePull, LossBounds
 from xrisk.problem import Problem, is_risk
 
 # widths tried for the duals of losses with a kink, relative to the mean distance of scores from it
@@ -166,7 +164,7 @@ def bounded_values(known: Measured, w: np.ndarray, z: np.ndarray) -> Bounded:
     known.passes[0] += 1
     shape = (inner_count(g), inner_dim(g))
     each = walk_rounding(g) + EPS * loss_rounding(pass_loss(g))
-    return Bounded(sums[:, 0].reshape(shape), (sums[:, 1] * (1.0 + each) + each * sums[:, 2]).reshape(shape))
+    return Bounded(sums[:, 0].copy().reshape(shape), (sums[:, 1] * (1.0 + each) + each * sums[:, 2]).reshape(shape))
 
 
 def slope_candidates(known: Measured, z: np.ndarray, given: Any) -> list[Candidate]:

@@ -23,14 +23,11 @@ from xrisk.inner.passes import (
     add_compensated,
     add_hessian,
     add_squares,
-    asks_gains,
-    asks_moves,
     chunks,
     column_sizes,
     has_gradients,
     inner_gradients,
     jacobian,
-    leaves_curvatures,
     pass_loss,
     pass_rows,
     sampled,
@@ -39,8 +36,6 @@ from xrisk.inner.passes import (
     squares_by_jacobian,
     sum_parts,
     values_by_walk,
-    visit_samples,
-    visit_vectors,
     vjp_by_walk,
     walk,
     walk_apart,
@@ -48,6 +43,7 @@ from xrisk.inner.passes import (
     with_loss,
     with_rows,
 )
+from xrisk.inner.visitors import asks_gains, asks_moves, leaves_curvatures, visit_samples, visit_vectors
 
 KEPT = 4  # times as many numbers as the gradients of all groups the rows must hold
 

@@ -27,15 +27,11 @@ from xrisk.inner.passes import (
     CHUNK,
     EPS,
     NO_SHARE,
-    LossValues,
     Scores,
     Walk,
     add_compensated,
     add_hessian,
     add_squares,
-    asks_gains,
-    asks_moves,
-    asks_sizes,
     column_sizes,
     jacobian,
     pass_loss,
@@ -43,12 +39,12 @@ from xrisk.inner.passes import (
     sampled,
     scores_at,
     scores_only,
-    visit_samples,
     vjp_by_walk,
     walk,
     walk_rounding,
     with_loss,
 )
+from xrisk.inner.visitors import LossValues, asks_gains, asks_moves, asks_sizes, visit_samples
 
 SUMMED = 4096  # pairs that are summed before the sum is compensated
 TILE = 2**20  # pairs whose weights are held at a time: 8 MB

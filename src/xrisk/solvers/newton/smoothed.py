@@ -15,7 +15,6 @@ from xrisk.inner.passes import (
     NO_SHARE,
     Scores,
     Slopes,
-    SmoothedTerms,
     adjoint,
     as_linear_groups,
     centred,
@@ -27,6 +26,7 @@ from xrisk.inner.passes import (
     walk_apart,
     with_loss,
 )
+from xrisk.inner.visitors import SmoothedTerms
 from xrisk.problem import Problem, is_risk, penalty_at
 from xrisk.solvers.base import check_positive
 from xrisk.solvers.newton.algebra import positive_or_one
