@@ -1,6 +1,7 @@
-"""The cells a method is tuned over: every combination of the values given for the fields it has."""
+"""The cells a method is tuned over: every combination of the values given for its fields, and their neighbours."""
 
 import itertools
+import math
 from typing import Any
 
 STEPS = tuple(digit * 10.0**power for power in (-3, -2, -1) for digit in (2, 5, 10))
@@ -11,6 +12,9 @@ PAPER: dict[str, tuple[float, ...]] = {
     "theta": (0.1, 1.0),
     "track": (0.1, 0.3, 0.5, 0.7, 0.9),
 }
+
+MOST = {"theta": 1.0, "track": 1.0}  # what a field may be at most
+FARTHEST = 10.0  # ratio of a value outside the grid to the last one
 
 Setting = dict[str, float]
 
@@ -29,6 +33,34 @@ def cells(solver: Any, grid: dict[str, tuple[float, ...]]) -> list[Setting]:
         return cells(solver.solver, grid)
     tuned = [name for name in grid if name in solver._fields and getattr(solver, name) != 0.0]
     return [dict(zip(tuned, cell, strict=True)) for cell in itertools.product(*(grid[name] for name in tuned))]
+
+
+def neighbours(setting: Setting, grid: dict[str, tuple[float, ...]]) -> list[Setting]:
+    """The cells that differ in one field by one place, up or down; beyond the grid it goes on as it ends.
+
+    A field with a single value is not tuned.
+
+    Examples
+    --------
+    >>> from xrisk.race.grid import neighbours
+    >>> neighbours({"step": 0.1, "theta": 1.0}, {"step": (0.1, 0.2), "theta": (0.5, 1.0)})
+    [{'step': 0.05, 'theta': 1.0}, {'step': 0.2, 'theta': 1.0}, {'step': 0.1, 'theta': 0.5}]
+    """
+    found = []
+    for field, value in setting.items():
+        for there in _beside(value, sorted(grid[field]), MOST.get(field, math.inf)) if len(grid[field]) > 1 else ():
+            found.append({**setting, field: there})
+    return found
+
+
+def _beside(value: float, values: list[float], most: float) -> list[float]:
+    down = max((v for v in values if v < value), default=value / min(values[1] / values[0], FARTHEST))
+    up = min((v for v in values if v > value), default=value * min(values[-1] / values[-2], FARTHEST))
+    if value < values[0]:
+        up = min(value * min(values[1] / values[0], FARTHEST), values[0])
+    if value > values[-1]:
+        down = max(value / min(values[-1] / values[-2], FARTHEST), values[-1])
+    return [float(f"{there:.6g}") for there in (down, min(up, most)) if there != value]
 
 
 def with_setting(solver: Any, setting: Setting) -> Any:

@@ -8,13 +8,15 @@ import numpy as np
 from xrisk.race.phrases import least_gap, shown_gap
 from xrisk.race.run import Entry, Race
 
-COLOURS = ("#0b6e99", "#c0392b", "#2e8b57", "#8e44ad", "#d68910", "#5d6d7e", "#a04000", "#16a085", "#c2185b", "#7d6608")
+COLOURS = ("#0b6e99", "#c0392b", "#2e8b57", "#8e44ad", "#d68910", "#1c2833")
+GREY = "#c3cad1"
 SHOWN = 3000  # of a race the last part is drawn, from this fraction of its length on
-DASHES = ("-", (0, (5, 2)), (0, (1, 1.4)))
 
 
-def draw_race(race: Race, path: str | Path) -> None:
+def draw_race(race: Race, path: str | Path, shown: tuple[str, ...] = ()) -> None:
     """Draw medians over the seeds, from the lowest to the highest in pale, and write the picture to ``path``.
+
+    In colour are the methods called ``shown``, six at most, or the six best; the others are grey, for comparison.
 
     Examples
     --------
@@ -32,14 +34,21 @@ def draw_race(race: Race, path: str | Path) -> None:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError("a picture needs matplotlib: pip install xrisk[plot]") from error
-    height = max(4.8, 1.2 + 0.24 * len(race.entries))
-    figure = Figure(figsize=(12.5, height), layout="constrained")
+    names = [entry.name for entry in race.entries]
+    unknown = [name for name in shown if name not in names]
+    if unknown or len(shown) > len(COLOURS):
+        raise ValueError(
+            f"shown must name at most {len(COLOURS)} methods of the race, got {', '.join(unknown or shown)}"
+        )
+    colours = dict(zip([name for name in names if not shown or name in shown], COLOURS, strict=False))
+    figure = Figure(figsize=(12.5, 5.2), layout="constrained")
     by_calls, by_seconds = figure.subplots(1, 2, sharey=True)
-    for k, entry in enumerate(race.entries):
-        style: dict[str, Any] = {"color": COLOURS[k % len(COLOURS)], "linestyle": DASHES[k // len(COLOURS) % 3]}
+    for entry in sorted(race.entries, key=lambda entry: entry.name in colours):  # grey lines lie below
         label = f"{entry.name}  {shown_gap(race, float(np.median(race.gaps(entry))))}"
         for axes, across in ((by_calls, "oracle_calls"), (by_seconds, "seconds")):
-            _draw(axes, race, entry, across, style, label)
+            _draw(axes, race, entry, across, colours.get(entry.name), label)
+    if len(names) > len(colours):
+        by_calls.plot([], [], color=GREY, label=f"{len(names) - len(colours)} others")
     for axes, title in ((by_calls, "sampled values and gradients"), (by_seconds, "seconds inside the method")):
         axes.set(xscale="log", yscale="log", xlabel=title)
         axes.set_xlim(left=axes.dataLim.x1 / SHOWN)
@@ -60,7 +69,7 @@ def draw_race(race: Race, path: str | Path) -> None:
     figure.savefig(path, dpi=150)
 
 
-def _draw(axes: Any, race: Race, entry: Entry, across: str, style: dict[str, Any], label: str) -> None:
+def _draw(axes: Any, race: Race, entry: Entry, across: str, colour: str | None, label: str) -> None:
     shared = min(len(heat.points) for heat in entry.heats)  # a heat that diverged ends early
     points = [heat.points[1:shared] for heat in entry.heats]  # the first costs nothing and has no place on a log axis
     if shared < 2:
@@ -68,5 +77,8 @@ def _draw(axes: Any, race: Race, entry: Entry, across: str, style: dict[str, Any
     x = np.median([[getattr(point, across) for point in heat] for heat in points], axis=0)
     gaps = np.array([[point.value for point in heat] for heat in points]) - race.goal.value
     gaps = np.maximum(gaps, least_gap(race))
-    axes.plot(x, np.median(gaps, axis=0), linewidth=1.6, label=label, **style)
-    axes.fill_between(x, gaps.min(axis=0), gaps.max(axis=0), color=style["color"], alpha=0.12, linewidth=0)
+    if colour is None:
+        axes.plot(x, np.median(gaps, axis=0), linewidth=0.8, color=GREY, label="_")
+        return
+    axes.plot(x, np.median(gaps, axis=0), linewidth=1.9, color=colour, label=label)
+    axes.fill_between(x, gaps.min(axis=0), gaps.max(axis=0), color=colour, alpha=0.15, linewidth=0)

@@ -10,7 +10,7 @@ from joblib import Parallel, delayed
 from xrisk.certificate import certifiable, certify
 from xrisk.inner.oracle import inner_count, inner_size
 from xrisk.problem import Problem
-from xrisk.race.grid import Setting, cells, with_setting
+from xrisk.race.grid import Setting, cells, neighbours, with_setting
 from xrisk.run import Budget, Stop, minimize
 from xrisk.run.observers import Trace, TracePoint
 from xrisk.solvers import exact
@@ -18,6 +18,7 @@ from xrisk.solvers.catalogue import refusal
 
 TUNING_SEED = 10**6  # seeds of the race stand below it
 RATIO = 1.3  # of the iterations of neighbouring points of a trace
+MARGIN = 0.01  # of the gap: what a neighbour must be better by, or a flat floor would be walked for ever
 LAST_ONLY = 1e18  # ratio of a trace that records the first, the second and the last point
 
 Watch = Callable[[str, float], None]
@@ -89,7 +90,9 @@ def race(
         Seeds of the runs that count.
     grid : dict of field → values, optional
         A solver is run at every combination of the fields it has, once, with a seed of its own and the whole budget;
-        the cell of least objective races. `xrisk.race.PAPER` is the grid of the ALEXR paper.
+        the cell of least objective races. As long as a neighbour of that cell, inside the grid or beyond it, does
+        better by a hundredth of the gap, the search moves on: no tuned value stands at an edge. `xrisk.race.PAPER` is
+        the grid of the ALEXR paper.
     jobs : int
         Processes. Budgets of seconds are fair only with no more of them than cores.
     title : str
@@ -129,8 +132,10 @@ def race(
     unknown = set(grid or ()) - {field for own in tried.values() for cell in own for field in cell}
     if unknown:
         raise ValueError(f"grid must name fields that a racing method has, got {', '.join(sorted(unknown))}")
-    course = _Course(problem, budget, jobs, watch, sum(map(len, tried.values())) + len(running) * len(seeds))
-    settings = _tune(course, running, tried)
+    total = sum(map(len, tried.values())) + len(running) * len(seeds)
+    course = _Course(problem, goal.value, budget, jobs, watch, total)
+    settings = _tune(course, running, tried, grid or {})
+    course = course._replace(total=sum(map(len, tried.values())) + len(running) * len(seeds))
     tuned = {name: with_setting(solver, settings[name]) for name, solver in running.items()}
     asked = [(name, tuned[name], seed, RATIO) for name in running for seed in seeds]
     heats = course.run("racing", asked, course.total - len(asked))
@@ -166,6 +171,7 @@ Asked = tuple[str, Any, int, float]  # name, solver, seed, ratio of the trace
 
 class _Course(NamedTuple):
     problem: Problem
+    least: float  # the optimum
     budget: Budget
     jobs: int
     watch: Watch
@@ -190,13 +196,27 @@ def _final(heat: Heat) -> float:
     return heat.points[-1].value if heat.stop != Stop.DIVERGED.name.lower() else math.inf
 
 
-def _tune(course: _Course, solvers: dict[str, Any], tried: dict[str, list[Setting]]) -> dict[str, Setting]:
-    """The best cell of every method; the empty one where none was tried."""
+def _tune(
+    course: _Course, solvers: dict[str, Any], tried: dict[str, list[Setting]], grid: dict[str, tuple[float, ...]]
+) -> dict[str, Setting]:
+    """The best cell of every method, better than all its neighbours, which ``tried`` then holds too."""
     asked = [(name, cell) for name, own in tried.items() for cell in own]
-    runs = [(name, with_setting(solvers[name], cell), TUNING_SEED, LAST_ONLY) for name, cell in asked]
-    values = [_final(heat) for heat in course.run("tuning", runs, 0)]
     best: dict[str, tuple[float, Setting]] = {name: (math.inf, own[0] if own else {}) for name, own in tried.items()}
-    for (name, cell), value in zip(asked, values, strict=True):
-        if value < best[name][0]:
-            best[name] = value, cell
+    done = 0
+    while asked:
+        runs = [(name, with_setting(solvers[name], cell), TUNING_SEED, LAST_ONLY) for name, cell in asked]
+        course = course._replace(total=max(course.total, done + len(runs)))
+        values = [_final(heat) for heat in course.run("tuning", runs, done)]
+        for (name, cell), value in zip(asked, values, strict=True):
+            if value < best[name][0] - (MARGIN * (best[name][0] - course.least) if done else 0.0):
+                best[name] = value, cell
+        done += len(runs)
+        asked = [
+            (name, cell)
+            for name, (value, found) in best.items()
+            for cell in (neighbours(found, grid) if value < math.inf else ())
+            if cell not in tried[name]
+        ]
+        for name, cell in asked:
+            tried[name].append(cell)
     return {name: cell for name, (_, cell) in best.items()}
