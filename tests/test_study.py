@@ -9,6 +9,7 @@ from xrisk.datasets import make_spurious
 from xrisk.study import compare
 from xrisk.study.verdict import decide
 from xrisk.tables import parts
+from xrisk.tables.rows import Part
 
 
 @pytest.fixture(scope="module")
@@ -130,3 +131,13 @@ def test_the_verdict_of_a_study_is_on_its_large_groups(study):
     assert (study.verdict.groups, study.verdict.small) == (2, 2)
     assert study.recommended.key == study.verdict.recommended
     assert study.arms[0].worst.n >= study.min_group_size == 30
+
+
+@pytest.mark.parametrize(("signal", "told"), [(0.0, True), (3.0, False)])
+def test_a_model_hardly_better_than_a_constant_one_is_told(signal, told):
+    rng = np.random.default_rng(0)
+    X, groups = rng.standard_normal((400, 3)), np.repeat(["a", "b"], 200)
+    y = np.where(signal * X[:, 0] + rng.logistic(size=400) > 0, "yes", "no")
+    part = Part(X, y, groups)
+    notes = compare(xrisk.GroupDROClassifier("max"), part, part).notes
+    assert any("hardly better than a constant one" in note for note in notes) == told

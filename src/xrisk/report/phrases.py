@@ -76,7 +76,8 @@ def summary(study: Study) -> str:
     whole = f"of all rows {_each(study, [arm.test.overall for arm in study.arms])}"
     if None in (arm.worst for arm in study.arms):
         return f"{noun} {whole}. No group has {study.min_group_size} {study.judged_on} rows: nothing is said of groups."
-    return f"{noun} on the worst group: {_each(study, [arm.worst for arm in study.arms])}; {whole}."
+    worst = _each(study, [arm.worst for arm in study.arms])
+    return f"{noun} on the worst group: {worst}; {whole}. Recommended: {study.recommended.name}."
 
 
 def scored(study: Study) -> str:

@@ -89,6 +89,7 @@ def compare(
         tried = [_arm(key, clone(model).set_params(l2=each), parts, min_group_size, said) for each in strengths]
         arms.append(max(tried, key=_chosen_by))
         done += WORK[key]
+    said += _beside_a_constant(arms[-1].model, train)
     watch("done", 1.0)
     return Study(
         title=title,
@@ -112,6 +113,7 @@ ARMS = {
     "reweighted": ("Re-weighted", "the mean over the groups of their mean losses"),
     "robust": ("Robust", "the loss of the worst groups"),
 }
+HARDLY = 0.02  # of the objective: what a model must gain on a constant one to be worth a name
 WORK = {"erm": 1.0, "reweighted": 1.0, "robust": 2.5}  # rough shares of the time
 
 
@@ -155,6 +157,19 @@ def _arm(key: str, fitted: Any, parts: tuple[Part, Part, Part], min_group_size: 
         judge(fitted, fitted.predict(part.X), part.y, part.groups, min_group_size) for part in parts
     )
     return Arm(key, name, words, fitted.l2, fitted, on_train, on_validation, on_test, seconds)
+
+
+def _beside_a_constant(model: Any, train: Part) -> list[str]:
+    """A sentence where the robust model is hardly better than one that gives every row the same score."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        constant = clone(model).fit(np.zeros((train.y.size, 1)), train.y, groups=train.groups)
+    found, least = model.certificate_.primal, constant.certificate_.primal
+    if not found > (1.0 - HARDLY) * least:
+        return []
+    worst = f"in the worst mixture of training groups it loses {found:.4g}, a constant score {least:.4g}"
+    help_is = "larger groups, a larger alpha or lam, or features that tell more may help"
+    return [f"The robust model is hardly better than a constant one: {worst}; {help_is}."]
 
 
 def _compile(model: Any, train: Part) -> None:
