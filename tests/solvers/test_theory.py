@@ -6,10 +6,11 @@ import pytest
 import xrisk
 from tests.conftest import table
 from tests.solvers.cases import tasks
+from xrisk import Budget
 from xrisk.applications import hard_nonsmooth, hard_smooth
 from xrisk.functions import LogSumExp
 from xrisk.problem import inner_values
-from xrisk.solvers import Conjugate, Entropy, theory
+from xrisk.solvers import ALEXR, SOX, Conjugate, Entropy, Quadratic, theory
 from xrisk.solvers.schedules import GeometricAverage, LastIterate, UniformAverage
 
 STRONG = [theory.theorem_3, theory.theorem_5_7, theory.theorem_20]
@@ -161,6 +162,16 @@ def test_the_realised_omega_of_a_cvar_counts_the_groups_above_the_threshold():
     above = (risks > np.sort(risks)[-3]).sum()  # 0.4 of six groups: two and a part of the third, the threshold
     stated = xrisk.group_dro(X, y, groups, divergence="cvar", alpha=0.4, l2=0.1)
     assert theory.realised_omega(stated, w) == pytest.approx(0.5 * above / 0.4**2)
+
+
+@pytest.mark.usefixtures("plain")
+@pytest.mark.parametrize("mirror", [Quadratic(), Entropy(), Conjugate()])
+def test_the_trace_of_alexr_tells_its_omega(mirror):
+    stated, solver = tasks(LogSumExp(2.0)), ALEXR(mirror=mirror)
+    result = xrisk.minimize(stated, solver, budget=Budget(iterations=2000), rng=0)
+    assert result.trace.omega[0] == pytest.approx(0.0, abs=1e-12)
+    assert result.trace.omega[-1] == pytest.approx(theory.realised_omega(stated, result.w, mirror=mirror), rel=0.3)
+    assert np.isinf(xrisk.minimize(stated, SOX(), budget=Budget(iterations=5), rng=0).trace.omega).all()
 
 
 @pytest.mark.usefixtures("plain")

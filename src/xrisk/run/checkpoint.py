@@ -78,7 +78,7 @@ class Checkpoint:
         self._last = time.monotonic()
 
 
-POINTS = dict(zip(TracePoint._fields, (np.int64, np.int64, float, float, float, str), strict=True))
+POINTS = dict(zip(TracePoint._fields, (np.int64, np.int64, float, float, float, str, float), strict=True))
 
 
 def load_run(path: str | Path, run: str) -> Saved:

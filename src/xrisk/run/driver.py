@@ -26,6 +26,7 @@ from xrisk.solvers.base import (
     iterations_made,
     known_certificate,
     known_gap,
+    known_omega,
     known_phase,
     known_slopes,
     known_stop,
@@ -323,6 +324,7 @@ class _Run:
                 known_value(self.solver, self.state),
                 known_certificate(self.solver, self.state),
                 known_phase(self.solver, self.state),
+                lambda: known_omega(self.solver, self.problem, self.state),
             )
         return self.seen
 

@@ -25,6 +25,7 @@ class TracePoint(NamedTuple):
     value: float
     bound: float = -np.inf  # a proved lower bound on the optimum
     phase: str = "run"  # what the method was doing
+    omega: float = np.inf  # Σᵢ D_ψ(yᵢ, yᵢ₀) of ALEXR, how far its dual blocks are from their start; inf: not known
 
 
 class Snapshot:
@@ -39,10 +40,11 @@ class Snapshot:
         known: float = np.nan,
         certificate: Any = None,
         phase: str = "run",
+        omega: Callable[[], float] = lambda: np.inf,
     ) -> None:
         self.problem, self.progress, self.w = problem, replace(progress), w
         self.certificate, self.phase = certificate, phase
-        self._dual, self._known = dual, known
+        self._dual, self._known, self._omega = dual, known, omega
 
     @cached_property
     def value(self) -> float:
@@ -58,6 +60,11 @@ class Snapshot:
     def dual(self) -> np.ndarray:
         """The solver's dual weights (n, m)."""
         return self._dual()
+
+    @property
+    def omega(self) -> float:
+        """How far the dual blocks of ALEXR are from where they started; inf where it is not known."""
+        return self._omega()
 
 
 @dataclass
@@ -89,7 +96,7 @@ class Trace:
         """Add a point, once for each iteration count."""
         if not self.points or self.points[-1].iterations < seen.progress.iterations:
             done = seen.progress
-            known = (done.iterations, done.oracle_calls, done.seconds, seen.value, seen.bound, seen.phase)
+            known = (done.iterations, done.oracle_calls, done.seconds, seen.value, seen.bound, seen.phase, seen.omega)
             self.points.append(TracePoint(*known))
 
     def __getattr__(self, name: str) -> np.ndarray:

@@ -134,6 +134,16 @@ def _(solver, state):
 
 
 @generic
+def known_omega(solver, problem, state):
+    """Ω = Σᵢ D_ψ(yᵢ, yᵢ₀) of the present dual blocks; inf where it is not known."""
+
+
+@known_omega.otherwise
+def _(solver, problem, state):
+    return np.inf
+
+
+@generic
 def knows_more(solver, state):
     """Whether the solution is worth a full pass to look at it; not while a method works on a sample of the rows."""
 

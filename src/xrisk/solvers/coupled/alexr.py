@@ -20,7 +20,7 @@ from xrisk.inner.oracle import (
     uniform_index,
 )
 from xrisk.problem import Problem, ThresholdBounds, coupled, coupled_start, is_risk
-from xrisk.solvers.base import prepare_coupled
+from xrisk.solvers.base import known_omega, prepare_coupled
 from xrisk.solvers.card import (
     CONVEX_COUPLING,
     LIPSCHITZ_INNER,
@@ -43,6 +43,7 @@ from xrisk.solvers.shared.mirror import (
     Entropy,
     Quadratic,
     mirror_check,
+    mirror_distance,
     mirror_dual,
     mirror_start,
     mirror_step,
@@ -210,6 +211,25 @@ class ALEXR(NamedTuple):
     def oracles(self, problem: Problem, t: int) -> Oracles:
         samples = t * (self.blocks or 0) * self.batch * inner_dim(problem.inner)
         return Oracles(values=samples if self.theta == 0.0 else 2 * samples, gradients=samples)
+
+
+@known_omega.of(ALEXR)
+def _(solver, problem, state):
+    f, mirror = problem.outer, solver.mirror
+    return float(worthwhile(omega_of, state.z.size, f, mirror)(f, mirror, state.z))
+
+
+@kernel
+def omega_of(f, mirror, z):
+    """Σᵢ D_ψ(yᵢ, yᵢ₀) of the dual blocks with coordinates z (n, m)."""
+    start, y0, y = np.zeros((3, z.shape[1]))
+    mirror_start(mirror, f, start)
+    mirror_dual(mirror, f, start, y0)
+    total = 0.0
+    for i in range(z.shape[0]):
+        mirror_dual(mirror, f, z[i], y)
+        total += mirror_distance(mirror, f, z[i], y, y0)
+    return total
 
 
 def check_bounds(problem: Problem, bounds: ThresholdBounds) -> None:

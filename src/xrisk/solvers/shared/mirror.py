@@ -76,7 +76,7 @@ def _(mirror, f, z, y):
 @mirror_distance.of(Conjugate)
 def _(mirror, f, u, y, y0):
     """D_f*(∇f(u), ∇f(0)) = D_f(0, u)."""
-    return block_value(f, np.zeros(u.size)) - block_value(f, u) + float(y @ u)
+    return block_value(f, np.zeros(u.size)) - block_value(f, u) + (y * u).sum()
 
 
 @mirror_check.of(Conjugate)
@@ -103,7 +103,7 @@ def _(mirror, f, z, y):
 
 @mirror_distance.of(Quadratic)
 def _(mirror, f, u, y, y0):
-    return 0.5 * float(((y - y0) ** 2).sum())
+    return 0.5 * ((y - y0) ** 2).sum()
 
 
 @mirror_check.of(Quadratic)
@@ -129,7 +129,10 @@ def _(mirror, f, z, y):
 
 @mirror_distance.of(Entropy)
 def _(mirror, f, u, y, y0):
-    return sum(xlogx(p) - p * np.log(p0) for p, p0 in zip(y.tolist(), y0.tolist(), strict=True))
+    total = 0.0
+    for j in range(y.size):
+        total += xlogx(y[j]) - y[j] * np.log(y0[j])
+    return total
 
 
 @mirror_check.of(Entropy)
