@@ -311,3 +311,16 @@ def test_a_perfect_fit_is_an_optimum():
     model = regressor().fit(X, np.full(len(X), 3.0), groups=cells)
     assert model.stop_ is Stop.CONVERGED
     assert model.intercept_ == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("divergence", ["kl", "chi2", "chi2-b"])
+def test_a_strength_beside_which_losses_vanish_is_certified(divergence):
+    rng = np.random.default_rng(0)
+    X, groups = rng.standard_normal((300, 3)), rng.integers(0, 6, 300)
+    y = np.where(X[:, 0] + rng.logistic(size=300) > 0, 1, 0)
+    plain = GroupDROClassifier(alpha=1.0, tol=1e-6).fit(X, y, groups=groups)
+    for lam in (1e9, 1e12, 1e15):
+        model = GroupDROClassifier(divergence, lam=lam).fit(X, y, groups=groups)
+        assert model.certificate_.relative <= 1e-3, lam
+        assert model.certificate_.dual <= plain.certificate_.primal * (1.0 + 1e-6), lam
+        assert model.certificate_.primal >= plain.certificate_.dual, lam

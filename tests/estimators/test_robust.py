@@ -109,3 +109,9 @@ def test_a_function_cannot_be_saved(tmp_path):
 def test_what_is_wrong_is_said_in_one_sentence(options, y, error, sentence):
     with pytest.raises(error, match=sentence):
         robust(**options).fit(X, y)
+
+
+@pytest.mark.parametrize("copies", ["a", 0, 2.5, None])
+def test_copies_of_the_wrong_kind_are_refused_also_where_none_are_drawn(copies):
+    with pytest.raises(ValueError, match="copies must be"):
+        RobustLogisticRegression(copies=copies).fit(np.eye(4), [0, 1, 0, 1])

@@ -20,7 +20,16 @@ from xrisk.certificate.passes import (
     slope_candidates,
     unknown_part,
 )
-from xrisk.certificate.rounding import EPS, TINY, Weights, block_sizes, bound_conjugate, project_blocks, risk_terms
+from xrisk.certificate.rounding import (
+    EPS,
+    TINY,
+    Weights,
+    block_sizes,
+    bound_conjugate,
+    project_blocks,
+    risk_above,
+    risk_terms,
+)
 from xrisk.compile import worthwhile
 from xrisk.data.threads import Interrupted
 from xrisk.functions import (
@@ -149,8 +158,13 @@ def _primal(problem: Problem, w: np.ndarray, values: Bounded) -> float:
     if not (np.isfinite(u + error).all() and penalty < np.inf):
         return np.inf
     if is_risk(f):
-        above = np.array([risk_value(f, (u + error)[:, 0])])
-        size = float(np.abs(u).max() + error.max()) + risk_terms(f, n)
+        top, size = (u + error)[:, 0], float(np.abs(u).max() + error.max())
+        above, plain = risk_value(f, top), risk_above(f, top)
+        if above + 16 * EPS * (n + m + 16) * risk_terms(f, n) < plain:
+            size += risk_terms(f, n)
+        else:
+            above = plain
+        above = np.array([above])
     else:
         ends = (u + error,) if block_is_monotone(f) else (u - error, u + error)  # convex: largest at an end
         parts = [end.reshape(-1, m if block_is_monotone(f) else 1) for end in ends]
@@ -173,7 +187,12 @@ def _weights(problem: Problem, u: np.ndarray, known: Any) -> list[Weights]:
             raise ValueError(f"dual must have shape {u.shape}, got {np.shape(known)}")
         candidates.insert(0, np.array(known, dtype=np.float64))
     usable = [y for y in candidates if np.isfinite(y).all()] or [_central(problem.outer, u.shape)]
-    return [(_of_risk if is_risk(problem.outer) else _of_blocks)(problem.outer, y) for y in usable]
+    if not is_risk(problem.outer):
+        return [_of_blocks(problem.outer, y) for y in usable]
+    found = [_of_risk(problem.outer, y) for y in usable]
+    if risk_above(problem.outer, np.zeros(1)) < np.inf:  # of equal weights ρ* is zero, and has no digits to lose in λ
+        found.append(Weights(np.full(u.shape, 1.0 / len(u)), 0.0, 0.0, 16 * EPS))
+    return found
 
 
 def _worst(f: Any, u: np.ndarray) -> np.ndarray:

@@ -106,6 +106,31 @@ def risk_terms(rho, n):
 
 
 @generic
+def risk_above(rho, u):
+    """An upper bound on ρ(u) without terms larger than the values u (n,): they drown in λ; inf where none is known."""
+
+
+@risk_above.otherwise
+def _(rho, u):
+    return np.inf
+
+
+@risk_above.of(KLRisk)
+def _(rho, u):
+    return u.mean() + (u.max() - u.min()) ** 2 / (8.0 * rho.lam)  # Hoeffding's lemma
+
+
+@risk_above.of(ChiSquareRiskA)
+def _(rho, u):
+    return u.mean() + u.var() / (2.0 * rho.lam)  # the maximum over weights of either sign
+
+
+@risk_above.of(ChiSquareRiskB)
+def _(rho, u):
+    return u.mean() + u.var() / (4.0 * rho.lam)
+
+
+@generic
 def loss_rounding(loss):
     """Relative error of ℓ and ℓ* as they are computed, in units of EPS, beside that of their argument."""
 

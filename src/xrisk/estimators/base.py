@@ -102,6 +102,7 @@ PARAMETERS: dict[str, Callable[[str, Any], Any]] = {
     "warm_start": flag,
     "random_state": _check_seed,
     "verbose": _check_verbose,
+    "copies": _check_least(1),
 }
 
 
