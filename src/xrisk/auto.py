@@ -9,7 +9,7 @@ import numpy as np
 from xrisk.certificate import NOTHING_PROVED, Certificate, between, certify_measured, measured, refuse_unknown
 from xrisk.data.products import row_bytes, row_work
 from xrisk.data.rows import row_count
-from xrisk.data.threads import Interrupted, give_way, uninterrupted
+from xrisk.data.threads import Interrupted, give_way, one_thread_each, uninterrupted
 from xrisk.generic import generic
 from xrisk.inner.oracle import Oracles, inner_count, inner_dim, inner_samples, inner_size
 from xrisk.inner.passes import add_hessian, as_linear_groups, has_gradients, pass_rows, sampled, score_count
@@ -237,15 +237,16 @@ class Auto(NamedTuple):
         return _counted(state, problem.measured().passes) if known.primal < np.inf else state
 
     def advance(self, problem: Staged, state: AutoState, n_steps: int, rng: Any) -> AutoState:
-        for made in range(n_steps):
-            if state.ended:
-                return state
-            try:
-                state = auto_step(problem, self, state, rng)
-            except Interrupted:
-                if not made:
-                    raise
-                return state  # L-BFGS has written into what it remembered before
+        with one_thread_each():
+            for made in range(n_steps):
+                if state.ended:
+                    return state
+                try:
+                    state = auto_step(problem, self, state, rng)
+                except Interrupted:
+                    if not made:
+                        raise
+                    return state  # L-BFGS has written into what it remembered before
         return state
 
     def reached(self, known: Certificate, first: float) -> bool:

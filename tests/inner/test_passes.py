@@ -190,7 +190,7 @@ def test_the_hessian_is_the_derivative_of_the_gradient(make, w, plain):
     g = make()
     share, H = 1.0 + np.arange(inner_count(g)), np.zeros((w.size, w.size))
     coefs = walk(g, SmoothedTerms(0.0), at_rest(g, w), share).coefs
-    add_hessian(g, SmoothedTerms(0.0), at_rest(g, w), share, coefs, H)
+    add_hessian(g, SmoothedTerms(0.0), at_rest(g, w), share, coefs[-1], H)
     steps = 1e-5 * np.eye(w.size)
     expected = [(gradient(g, w + e, share) - gradient(g, w - e, share)) / 2e-5 for e in steps]
     np.testing.assert_allclose(H, expected, rtol=1e-6, atol=1e-7 * np.abs(H).max())

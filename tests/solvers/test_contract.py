@@ -209,7 +209,7 @@ def _(g, w, y, grad):
 for _same in (pass_rows, pass_loss, score_count, score_size, column_sizes):
     _same.of(Counted)(lambda g, _same=_same: _same(g.inner))
 with_loss.of(Counted)(lambda g, loss: Counted(with_loss(g.inner, loss), g.note))
-add_hessian.of(Counted)(lambda g, visitor, at, share, coefs, H: add_hessian(g.inner, visitor, at, share, coefs, H))
+add_hessian.of(Counted)(lambda g, *arguments: add_hessian(g.inner, *arguments))
 add_squares.of(Counted)(lambda g, visitor, at, c, H: add_squares(g.inner, visitor, at, c, H))
 jacobian.of(Counted)(lambda g, visitor, at: jacobian(g.inner, visitor, at))
 shared_out.of(Counted)(lambda g, coefs, share: shared_out(g.inner, coefs, share))

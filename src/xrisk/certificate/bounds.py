@@ -31,7 +31,7 @@ from xrisk.certificate.rounding import (
     risk_terms,
 )
 from xrisk.compile import worthwhile
-from xrisk.data.threads import Interrupted
+from xrisk.data.threads import Interrupted, one_thread_each
 from xrisk.functions import (
     block_is_monotone,
     block_start,
@@ -112,7 +112,7 @@ def certify_measured(known: "Measured", result: Any, enough: float = 0.0) -> Cer
     """
     problem = known.problem
     w = _point(problem, result)
-    with np.errstate(over="ignore", invalid="ignore"):  # infinities are bounds as well
+    with one_thread_each(), np.errstate(over="ignore", invalid="ignore"):  # infinities are bounds as well
         z = scores_at(problem.inner, inward(known, w))
         u = bounded_values(known, w, z)
         primal = _primal(problem, w, u)

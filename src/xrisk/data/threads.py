@@ -134,10 +134,13 @@ def one_thread_each() -> Iterator[None]:
         yield
         return
     _inside.before, _inside.depth = _blas_threads(), 1
+    for library in _blas():
+        library.set_num_threads(1)
     try:
-        with _controller().limit(limits=1, user_api="blas"):
-            yield
+        yield
     finally:
+        for library, count in zip(_blas(), _inside.before, strict=True):
+            library.set_num_threads(count)
         _inside.depth = 0
 
 

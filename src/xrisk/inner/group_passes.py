@@ -271,29 +271,29 @@ def add_chunk(seen, groups, weights, scale, start, first, sums, lost, held, coef
 
 
 @add_hessian.of(Groups)
-def _(g, visitor, at, share, coefs, H):
-    add_model_hessian(g.model, at, coefs, H)
+def _(g, visitor, at, share, curvatures, H):
+    add_model_hessian(g.model, at, curvatures, H)
 
 
 @generic
-def add_model_hessian(model, at, coefs, H):
+def add_model_hessian(model, at, curvatures, H):
     """Add the Hessian of Σ (weight of row k)·(loss of row k) to H."""
 
 
 @add_model_hessian.of(LinearModel)
-def _(model, at, coefs, H):
-    if coefs[1].any():
-        H += row_gram(model.rows, coefs[1])
+def _(model, at, curvatures, H):
+    if curvatures.any():
+        H += row_gram(model.rows, curvatures)
 
 
 @add_model_hessian.of(SoftmaxModel)
-def _(model, at, coefs, H):
-    d, weights = row_size(model.rows), coefs[model.n_classes]
+def _(model, at, curvatures, H):
+    d = row_size(model.rows)
     p = np.exp(at.z - at.z.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
     for a in range(model.n_classes):
         for b in range(a + 1):
-            block = row_gram(model.rows, weights * p[:, a] * ((a == b) - p[:, b]))
+            block = row_gram(model.rows, curvatures * p[:, a] * ((a == b) - p[:, b]))
             H[a * d : (a + 1) * d, b * d : (b + 1) * d] += block
             if a != b:
                 H[b * d : (b + 1) * d, a * d : (a + 1) * d] += block

@@ -261,7 +261,7 @@ def _(g, visitor, at, c, H):
 
 
 @add_hessian.of(Pairs)
-def _(g, visitor, at, share, coefs, H):
+def _(g, visitor, at, share, curvatures, H):
     centre, scores, fill = _centre(g), _of_pairs(g, LossValues(), at), specialise(tile_curvatures, g.loss)
     share = share / g.inner.size
     tiles = row_tiles(g.outer.size, centre.size)

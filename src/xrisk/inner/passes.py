@@ -89,8 +89,11 @@ def walk(g, visitor, at, share):
 
 
 @generic
-def add_hessian(g, visitor, at, share, coefs, H):
-    """Add Σ share·(Hessian of the inner functions) to H (d, d); ``coefs`` are those of the walk with that share."""
+def add_hessian(g, visitor, at, share, curvatures, H):
+    """Add Σ share·(Hessian of the inner functions) to H (d, d).
+
+    ``curvatures`` (rows,) are those that the walk with that share leaves; empty where it leaves none.
+    """
 
 
 @generic

@@ -33,7 +33,7 @@ from xrisk.solvers.base import (
 from xrisk.solvers.card import FULL_PASSES, MethodCard, Need
 from xrisk.solvers.newton.algebra import factored
 from xrisk.solvers.newton.barrier import add_wall_hessian, wall_count, walls_of
-from xrisk.solvers.newton.coupling import coupled_value, coupling_slopes
+from xrisk.solvers.newton.coupling import coupled_value, coupling_has_kinks, coupling_slopes
 from xrisk.solvers.newton.hessian import add_coupling, that_matter
 from xrisk.solvers.newton.smoothed import (
     START,
@@ -291,8 +291,8 @@ def hessian(task: SmoothedProblem, solver: CompositeNewton, point: Point) -> np.
     d, share, visit = point.x.size, point.y.reshape(-1) / task.n, visit_of(task, point)
     left = point.left if point.left.size else walk_apart(task.inner, *visit).coefs
     H = np.zeros((d, d))
-    coefs = that_matter(task, shared_out(task.inner, left, share), solver.hessian_rows * d)
-    add_hessian(task.inner, *visit, share, coefs, H)
+    curvatures = shared_out(task.inner, left[-1:], share)[0]
+    add_hessian(task.inner, *visit, share, that_matter(task, curvatures, solver.hessian_rows * d), H)
     return H
 
 
@@ -344,7 +344,8 @@ def _weighed(model: Model, dx: np.ndarray, theta: float) -> Weighed:
 
 def minimiser(model: Model, theta: float) -> tuple[np.ndarray, np.ndarray]:
     """The minimiser of the model at smoothing ``theta``, along a path of larger ones, and its weights."""
-    task, now = model.task, max(theta, START)
+    task = model.task
+    now = max(theta, START) if coupling_has_kinks(task.coupling) else theta
     at = _weighed(model, np.zeros(model.pull.size), now)
     for _ in range(STEPS):
         H = model.H.copy()

@@ -174,6 +174,26 @@ def _(coupling):
     return True
 
 
+@generic
+def coupling_has_kinks(coupling):
+    """Whether the weights jump where nothing is smoothed."""
+
+
+@coupling_has_kinks.of(SoftConstrained)
+def _(coupling):
+    return False
+
+
+@coupling_has_kinks.of(SumConstrained)
+def _(coupling):
+    return coupling.bend == 0.0
+
+
+@coupling_has_kinks.otherwise
+def _(coupling):
+    return True
+
+
 @coupling_slopes.of(Separable)
 def _(coupling, u, mu, shift, y, curve):
     worthwhile(separable_slopes, u.size, coupling)(coupling.f, u, mu, y, curve)

@@ -11,12 +11,11 @@ from xrisk.solvers.newton.smoothed import SmoothedProblem
 SPARE = 1e-2  # part of the ridge by which the Hessian may be off: rows that matter less are left out
 
 
-def that_matter(task: SmoothedProblem, coefs: np.ndarray, most: float) -> np.ndarray:
+def that_matter(task: SmoothedProblem, curvatures: np.ndarray, most: float) -> np.ndarray:
     """Curvatures on the rows that a Hessian is made of: all that matter, or a sample of about ``most`` rows."""
-    if coefs.shape[0] != 2 or score_count(task.inner) > 1 or not coefs[1].any():
-        return coefs
-    keep = _sampled if coefs.shape[1] > 2.0 * most else _without_least
-    return np.stack([coefs[0], keep(task, coefs[1], most)])
+    if score_count(task.inner) > 1 or not curvatures.any():
+        return curvatures
+    return (_sampled if curvatures.size > 2.0 * most else _without_least)(task, curvatures, most)
 
 
 def _sampled(task: SmoothedProblem, h: np.ndarray, most: float) -> np.ndarray:

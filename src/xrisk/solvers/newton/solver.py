@@ -7,10 +7,12 @@ import numpy as np
 from xrisk.data.threads import one_thread_each
 from xrisk.inner.oracle import Oracles, inner_samples, inner_size
 from xrisk.inner.passes import (
+    NO_SHARE,
     Slopes,
     add_hessian,
     add_squares,
     jacobian,
+    score_count,
     score_size,
     scores_at,
 )
@@ -242,7 +244,7 @@ def newton_step(task: SmoothedProblem, state: NewtonState, solver: Newton) -> Ne
         return state._replace(ended=ENDINGS.index(Stop.UNBOUNDED), gap=np.inf)
     coefs = row_terms(task, point)
     grad = gradient(task, point, coefs)
-    solve = _factor(task, point, that_matter(task, coefs, solver.hessian_rows * grad.size))
+    solve = _factor(task, point, that_matter(task, _curvatures(task, coefs), solver.hessian_rows * grad.size))
     newton = -solve(grad)
     decrement, since = float(-(grad @ newton)), state.since + 1
     gap, goal = max(float(short + decrement), 0.0), tol * max(abs(value), 1e-3 * task.size)
@@ -274,12 +276,17 @@ def newton_step(task: SmoothedProblem, state: NewtonState, solver: Newton) -> Ne
     )  # fmt: skip
 
 
-def _hessian(task: SmoothedProblem, point: Point, coefs: np.ndarray) -> np.ndarray:
+def _curvatures(task: SmoothedProblem, coefs: np.ndarray) -> np.ndarray:
+    """What a walk has left of curvatures on the rows; nothing where it leaves none."""
+    return coefs[-1] if coefs.shape[0] > score_count(task.inner) else NO_SHARE
+
+
+def _hessian(task: SmoothedProblem, point: Point, curvatures: np.ndarray) -> np.ndarray:
     d = point.x.size
     H = np.zeros((d, d))
     at = visit_of(task, point)
     share = point.y.reshape(-1) / task.n
-    add_hessian(task.inner, *at, share, coefs, H)
+    add_hessian(task.inner, *at, share, curvatures, H)
     if point.curve.any():
         _add_coupling(task, point, at, H)
     add_wall_hessian(task.walls, point.x, point.theta * task.wall_size, H)
@@ -294,11 +301,11 @@ def _add_coupling(task: SmoothedProblem, point: Point, at: Any, H: np.ndarray) -
         add_squares(task.inner, *at, point.curve.reshape(-1) / task.n, H)
 
 
-def _factor(task: SmoothedProblem, point: Point, coefs: np.ndarray) -> Solve:
+def _factor(task: SmoothedProblem, point: Point, curvatures: np.ndarray) -> Solve:
     summed = np.zeros(point.x.size)
     if np.isfinite(task.walls.total):
         summed[: task.walls.covered] = 1.0
-    return factored(_hessian(task, point, coefs), task.fixed, summed)
+    return factored(_hessian(task, point, curvatures), task.fixed, summed)
 
 
 def _held_back(task: SmoothedProblem, point: Point) -> float:
@@ -306,7 +313,7 @@ def _held_back(task: SmoothedProblem, point: Point) -> float:
     task = task._replace(ridge=np.zeros_like(task.ridge))
     coefs = row_terms(task, point)
     grad = gradient(task, point, coefs)
-    return float(grad @ _factor(task, point, coefs)(grad))
+    return float(grad @ _factor(task, point, _curvatures(task, coefs))(grad))
 
 
 def _rests(task: SmoothedProblem, point: Point, dx: np.ndarray) -> bool:
