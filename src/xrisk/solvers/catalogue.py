@@ -23,6 +23,7 @@ from xrisk.solvers.coupled.sonx import SONX
 from xrisk.solvers.coupled.sox import SOX
 from xrisk.solvers.coupled.ssd import SSD
 from xrisk.solvers.groups.aleg import ALEG
+from xrisk.solvers.groups.drago import Drago
 from xrisk.solvers.groups.lsvrg import LSVRG
 from xrisk.solvers.groups.nol import NOL
 from xrisk.solvers.groups.ooa import OOA
@@ -59,6 +60,8 @@ CATALOGUE: dict[str, Any] = {
     "lsvrg": LSVRG(),
     "aleg": ALEG(),
     "aleg-last": ALEG(average=LastIterate()),
+    "drago": Drago(),
+    "drago-smoothed": Drago(smoothing=0.005),
     "sgd": SGD(),
     "sgd-uw": UpweightedSGD(),
     "scgd": SCGD(),
