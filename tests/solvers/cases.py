@@ -14,6 +14,7 @@ from xrisk.functions import L2, AffineLoss, Ball, Identity, LogSumExp, MaxOuter,
 from xrisk.inner import BatchForAll, Groups, Indexed, LinearModel, as_rows, inner_pooled
 from xrisk.problem import Problem
 from xrisk.solvers import (
+    ALEG,
     ALEXR,
     ALEXRDL,
     ASCPG,
@@ -36,6 +37,7 @@ from xrisk.solvers import (
     CompositeNewton,
     Conjugate,
     Decreasing,
+    Drago,
     DrawnGroup,
     Entropy,
     GeometricAverage,
@@ -163,6 +165,10 @@ CASES = [  # the first of each solver is the one whose compiled runs are quick t
     Case("smd", cvar, SMD(0.05, 0.05), 5000, 0.002),
     Case("smd-drawn", cvar, SMD(0.05, 0.05, gradient=DrawnGroup()), 5000, 0.005),
     Case("nol", worst, NOL(0.02, 0.005, scale=1.5), 30000, 0.015),
+    Case("aleg", cvar, ALEG(epoch=7), 3000, 2e-4),
+    Case("aleg-last", worst, ALEG(epoch=7, average=LastIterate()), 3000, 1e-6),
+    Case("drago", chi2_logistic, Drago(), 1000, 1e-8),
+    Case("drago-smoothed", cvar, Drago(0.05, 0.02, batch=5, smoothing=0.005), 5000, 0.002),
     Case("lsvrg", chi2_logistic, LSVRG(0.05, epoch=7, blocks=3), 5000, 0.001),
     Case("sgd", cvar, SGD(0.05), 20000, 1e-3, pooled),
     Case("sgd-pairs", rankings, SGD(0.05), 20000, 1e-3, averaged),

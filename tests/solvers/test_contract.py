@@ -25,6 +25,7 @@ from xrisk.inner import (
     new_batch,
     shares_batch,
 )
+from xrisk.inner.parts import draw_part, sample_counts
 from xrisk.inner.passes import (
     add_hessian,
     add_squares,
@@ -165,7 +166,7 @@ class Counted(NamedTuple):
     note: Any  # function of (kind, number)
 
 
-for _same in (inner_count, inner_dim, inner_size, inner_samples, inner_is_affine, shares_batch):
+for _same in (inner_count, inner_dim, inner_size, inner_samples, inner_is_affine, shares_batch, sample_counts):
     _same.of(Counted)(lambda g, _same=_same: _same(g.inner))
 inner_pooled.of(Counted)(lambda g: Counted(inner_pooled(g.inner), g.note))
 new_batch.of(Counted)(lambda g, size: (size, new_batch(g.inner, size)))
@@ -174,6 +175,11 @@ new_batch.of(Counted)(lambda g, size: (size, new_batch(g.inner, size)))
 @draw.of(Counted)
 def _(g, i, rng, batch):
     return batch[0], draw(g.inner, i, rng, batch[1])
+
+
+@draw_part.of(Counted)
+def _(g, i, first, batch):
+    return batch[0], draw_part(g.inner, i, first, batch[1])
 
 
 @batch_value.of(Counted)

@@ -29,6 +29,7 @@ from xrisk.inner.oracle import (
     uniform_index,
 )
 from xrisk.inner.pairs import BatchEach, BatchForAll, Pairs, PooledPairs
+from xrisk.inner.parts import draw_part, sample_counts
 from xrisk.inner.perturbed import Dropout, Gaussian, Perturbed, Sampler
 from xrisk.inner.shifted import Shifted
 from xrisk.inner.transitions import Reweighted, Simulated, Transitions
@@ -66,6 +67,7 @@ __all__ = [
     "batch_values",
     "batch_vjp",
     "draw",
+    "draw_part",
     "exact_values",
     "exact_vjp",
     "inner_count",
@@ -79,6 +81,7 @@ __all__ = [
     "inner_smoothness",
     "new_batch",
     "row_dot",
+    "sample_counts",
     "shares_batch",
     "uniform_index",
 ]

@@ -31,6 +31,8 @@ from xrisk.solvers.coupled.sonex import SONEX as SONEX
 from xrisk.solvers.coupled.sonx import SONX as SONX
 from xrisk.solvers.coupled.sox import SOX as SOX
 from xrisk.solvers.coupled.ssd import SSD as SSD
+from xrisk.solvers.groups.aleg import ALEG as ALEG
+from xrisk.solvers.groups.drago import Drago as Drago
 from xrisk.solvers.groups.lsvrg import LSVRG as LSVRG
 from xrisk.solvers.groups.nol import NOL as NOL
 from xrisk.solvers.groups.ooa import OOA as OOA

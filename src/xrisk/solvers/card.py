@@ -25,7 +25,8 @@ from xrisk.inner.oracle import (
     inner_samples,
     inner_smoothness,
 )
-from xrisk.problem import Problem, coupled
+from xrisk.inner.parts import draw_part
+from xrisk.problem import Problem, coupled, is_risk
 
 
 class Need(NamedTuple):
@@ -89,6 +90,12 @@ POOLED = Need(
     lambda problem: inner_pooled.implemented(problem.inner),
     "inner",
 )
+IN_PARTS = Need(
+    "inner functions whose samples can be taken in order, such as Groups",
+    lambda problem: draw_part.implemented(problem.inner),
+    "inner",
+)
+RISK = Need("a joint risk of the inner values", lambda problem: is_risk(problem.outer))
 SUPPORT_RISK = Need("the maximum or a CVaR of the inner values", lambda problem: bool(risk_is_support(problem.outer)))
 MAXIMUM = Need(
     "the maximum of the inner values, or a CVaR of 1/n of them",

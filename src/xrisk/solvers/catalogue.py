@@ -22,6 +22,8 @@ from xrisk.solvers.coupled.sonex import SONEX
 from xrisk.solvers.coupled.sonx import SONX
 from xrisk.solvers.coupled.sox import SOX
 from xrisk.solvers.coupled.ssd import SSD
+from xrisk.solvers.groups.aleg import ALEG
+from xrisk.solvers.groups.drago import Drago
 from xrisk.solvers.groups.lsvrg import LSVRG
 from xrisk.solvers.groups.nol import NOL
 from xrisk.solvers.groups.ooa import OOA
@@ -29,6 +31,7 @@ from xrisk.solvers.groups.smd import SMD, DrawnGroup
 from xrisk.solvers.lbfgs import SmoothedLBFGS
 from xrisk.solvers.newton.composite import CompositeNewton
 from xrisk.solvers.newton.solver import Newton
+from xrisk.solvers.schedules import LastIterate
 from xrisk.solvers.shared.mirror import Conjugate
 from xrisk.solvers.shared.pairing import OldValue, SameBatch
 
@@ -56,6 +59,10 @@ CATALOGUE: dict[str, Any] = {
     "smd-drawn": SMD(gradient=DrawnGroup()),
     "nol": NOL(),
     "lsvrg": LSVRG(),
+    "aleg": ALEG(),
+    "aleg-last": ALEG(average=LastIterate()),
+    "drago": Drago(),
+    "drago-smoothed": Drago(smoothing=0.005),
     "sgd": SGD(),
     "sgd-uw": UpweightedSGD(),
     "scgd": SCGD(),

@@ -17,13 +17,11 @@ from xrisk.inner.oracle import (
     new_batch,
     shares_batch,
 )
-from xrisk.problem import Problem, is_risk
+from xrisk.problem import Problem
 from xrisk.solvers.base import check_count, copied, prepare_as_stated, whole
-from xrisk.solvers.card import FULL_PASSES, SMOOTH_OUTER, STRONGLY_CONVEX, MethodCard, Need
+from xrisk.solvers.card import FULL_PASSES, RISK, SMOOTH_OUTER, STRONGLY_CONVEX, MethodCard
 from xrisk.solvers.schedules import Decreasing, LastIterate, Stagewise, average_weight, rate
 from xrisk.solvers.shared.tracking import average_into, next_block
-
-RISK = Need("a joint risk of the inner values", lambda problem: is_risk(problem.outer))
 
 
 class LSVRGState(NamedTuple):
