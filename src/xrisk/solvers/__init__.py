@@ -34,6 +34,7 @@ from xrisk.solvers.coupled.ssd import SSD as SSD
 from xrisk.solvers.groups.lsvrg import LSVRG as LSVRG
 from xrisk.solvers.groups.nol import NOL as NOL
 from xrisk.solvers.groups.ooa import OOA as OOA
+from xrisk.solvers.groups.prospect import Prospect as Prospect
 from xrisk.solvers.groups.smd import SMD as SMD
 from xrisk.solvers.groups.smd import DrawnGroup as DrawnGroup
 from xrisk.solvers.groups.smd import EveryGroup as EveryGroup

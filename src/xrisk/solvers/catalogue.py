@@ -25,6 +25,7 @@ from xrisk.solvers.coupled.ssd import SSD
 from xrisk.solvers.groups.lsvrg import LSVRG
 from xrisk.solvers.groups.nol import NOL
 from xrisk.solvers.groups.ooa import OOA
+from xrisk.solvers.groups.prospect import Prospect
 from xrisk.solvers.groups.smd import SMD, DrawnGroup
 from xrisk.solvers.lbfgs import SmoothedLBFGS
 from xrisk.solvers.newton.solver import Newton
@@ -55,6 +56,8 @@ CATALOGUE: dict[str, Any] = {
     "smd-drawn": SMD(gradient=DrawnGroup()),
     "nol": NOL(),
     "lsvrg": LSVRG(),
+    "prospect": Prospect(),
+    "prospect-smoothed": Prospect(smoothing=0.05),
     "sgd": SGD(),
     "sgd-uw": UpweightedSGD(),
     "scgd": SCGD(),
