@@ -31,6 +31,9 @@ from xrisk.solvers.coupled.sonex import SONEX as SONEX
 from xrisk.solvers.coupled.sonx import SONX as SONX
 from xrisk.solvers.coupled.sox import SOX as SOX
 from xrisk.solvers.coupled.ssd import SSD as SSD
+from xrisk.solvers.groups.gdro import EXP3P as EXP3P
+from xrisk.solvers.groups.gdro import GDRO as GDRO
+from xrisk.solvers.groups.gdro import TINF as TINF
 from xrisk.solvers.groups.lsvrg import LSVRG as LSVRG
 from xrisk.solvers.groups.nol import NOL as NOL
 from xrisk.solvers.groups.ooa import OOA as OOA

@@ -22,6 +22,7 @@ from xrisk.solvers.coupled.sonex import SONEX
 from xrisk.solvers.coupled.sonx import SONX
 from xrisk.solvers.coupled.sox import SOX
 from xrisk.solvers.coupled.ssd import SSD
+from xrisk.solvers.groups.gdro import GDRO, TINF
 from xrisk.solvers.groups.lsvrg import LSVRG
 from xrisk.solvers.groups.nol import NOL
 from xrisk.solvers.groups.ooa import OOA
@@ -55,6 +56,8 @@ CATALOGUE: dict[str, Any] = {
     "smd": SMD(),
     "smd-drawn": SMD(gradient=DrawnGroup()),
     "nol": NOL(),
+    "gdro-exp3p": GDRO(),
+    "gdro-tinf": GDRO(bandit=TINF()),
     "lsvrg": LSVRG(),
     "prospect": Prospect(),
     "prospect-smoothed": Prospect(smoothing=0.05),
