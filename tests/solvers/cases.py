@@ -183,6 +183,7 @@ CASES = [  # the first of each solver is the one whose compiled runs are quick t
     Case("ssd", chi2_logistic, SSD(blocks=2, batch=4), 10000, 0.001),
     Case("nssd", cvar, NSSD(blocks=2), 10000, 0.005),
     Case("alexr-dl", cvar, ALEXRDL(ALEXR(0.05, 0.1, blocks=3), length=15), 20000, 0.01),
+    Case("alexr2", cvar, ALEXRDL(ALEXR(0.05, 0.1, blocks=3), 0.5, 15, 0.02, momentum=0.5), 20000, 0.02),
     Case("newton", cvar, Newton(), 100, 1e-8, cut=7),
     Case("newton-tasks-max", lambda: tasks(MaxOuter()), Newton(), 100, 1e-8, cut=7),
     Case("newton-squares", squares, Newton(), 100, 1e-8, cut=5),

@@ -71,6 +71,7 @@ CATALOGUE: dict[str, Any] = {
     "nssd": NSSD(),
     "alexr-dl": ALEXRDL(),
     "alexr-dl-smoothed": ALEXRDL(smoothing=0.05),
+    "alexr2": ALEXRDL(length=100, smoothing=0.05, momentum=0.5),
     "newton": Newton(),
     "smoothed-lbfgs": SmoothedLBFGS(),
 }
