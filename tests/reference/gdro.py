@@ -18,8 +18,6 @@ def exp3p(bias, exploration, cap):
 
 
 def tinf(top):
-    """As `exp3p`; without a memory besides the weights."""
-
     def learn(memory, q, i, loss, dual_step):
         x = 1.0 / np.sqrt(q) + dual_step * np.eye(q.size)[i] * (top - min(max(loss, 0.0), top)) / q
         shift = scipy.optimize.brentq(lambda s: np.sum((x + s) ** -2.0) - 1.0, 1.0 - x.min(), 1e-9, xtol=1e-15)
@@ -34,8 +32,8 @@ def gdro(p, learn, steps, rng, *, step, dual_step):
     for _ in range(steps):
         i = int(np.searchsorted(np.cumsum(q), rng.random(), side="right"))
         rows = p.draw(i, rng)
-        loss, grad = p.value(i, x, rows)[0], p.jacobian(i, x, rows)[0]
-        x, (q, memory) = p.prox(x - step * grad, step), learn(memory, q, i, loss, dual_step)
+        q, memory = learn(memory, q, i, p.value(i, x, rows)[0], dual_step)
+        x = p.prox(x - step * p.jacobian(i, x, rows)[0], step)
         xs.append(x)
         qs.append(q)
     return np.array(xs), np.array(qs)

@@ -60,7 +60,7 @@ CATALOGUE: dict[str, Any] = {
     "gdro-tinf": GDRO(bandit=TINF()),
     "lsvrg": LSVRG(),
     "prospect": Prospect(),
-    "prospect-smoothed": Prospect(smoothing=0.05),
+    "prospect-smoothed": Prospect(smoothing=0.002),
     "sgd": SGD(),
     "sgd-uw": UpweightedSGD(),
     "scgd": SCGD(),
