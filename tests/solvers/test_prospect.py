@@ -83,6 +83,7 @@ def test_the_gap_falls_linearly_under_a_smooth_risk():
     assert third < 1e-7
 
 
+@pytest.mark.slow  # a kernel more to compile
 def test_the_gap_falls_linearly_where_every_row_is_a_group():
     """As in the paper, one row per iteration."""
     first, second, third = gaps(kl(groups=np.arange(240)), Prospect(0.02, blocks=1, batch=1), (2000, 4000, 6000))
@@ -90,6 +91,7 @@ def test_the_gap_falls_linearly_where_every_row_is_a_group():
     assert third < 1e-7
 
 
+@pytest.mark.slow  # a kernel more to compile
 def test_many_classes_are_remembered_too():
     X, y, groups = table()
     classes = np.where(X[:, 2] > 0.5, 2, y > 0)
@@ -99,6 +101,7 @@ def test_many_classes_are_remembered_too():
     assert result.value - best < 1e-7
 
 
+@pytest.mark.slow  # a kernel more to compile
 def test_weighted_rows_are_counted_by_their_weights():
     X, y, groups = table()
     weights = 0.5 + np.random.default_rng(1).random(240)
