@@ -177,14 +177,14 @@ class GDRO(NamedTuple):
 
     Notes
     -----
-    That descent plays against a bandit, EXP3.P or Tsallis-INF, is in the paper's abstract and summaries; its algorithm
+    That descent plays against a bandit, EXP3.P or one of Tsallis' entropy, is in summaries of the paper; its algorithm
     boxes were not at hand. EXP3.P is that of Bubeck and Cesa-Bianchi. TINF is put together from its principle: its
     bandit needs losses that are not negative, so the losses of the groups count as what they are below ``top``, and
     those above it as ``top``.
 
     κ is 1 for the maximum, 1/(αn) for CVaR. A group drawn by q in Q has an unbiased gradient there too, and mixing with
-    equal weights stays in Q: the projection is all that CVaR adds. The paper has other games for such sets; TINF is
-    left with the maximum. β makes EXP3P's bounds hold with high probability: it raises what is expected of a group by
+    equal weights stays in Q: the projection is all that CVaR adds. How the paper treats such sets is not established; TINF
+    is left with the maximum. β makes EXP3P's bounds hold with high probability: it raises what is expected of a group by
     β/q_k, the more the rarer it is drawn, and γ draws all weights towards equal ones. What is reached is optimal up to
     O(nβ + γ), both of which theory lets fall with the number of iterations. Losses of EXP3P may be of any size; the
     larger they are the smaller must η be.
