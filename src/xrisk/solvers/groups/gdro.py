@@ -183,11 +183,11 @@ class GDRO(NamedTuple):
     those above it as ``top``.
 
     κ is 1 for the maximum, 1/(αn) for CVaR. A group drawn by q in Q has an unbiased gradient there too, and mixing with
-    equal weights stays in Q: the projection is all that CVaR adds. How the paper treats such sets is not established; TINF
-    is left with the maximum. β makes EXP3P's bounds hold with high probability: it raises what is expected of a group by
-    β/q_k, the more the rarer it is drawn, and γ draws all weights towards equal ones. What is reached is optimal up to
-    O(nβ + γ), both of which theory lets fall with the number of iterations. Losses of EXP3P may be of any size; the
-    larger they are the smaller must η be.
+    equal weights stays in Q: the projection is all that CVaR adds. It is ours, how the paper treats such sets not being
+    established, and TINF is left with the maximum. β makes EXP3P's bounds hold with high probability: it raises what is
+    expected of a group by β/q_k, the more the rarer it is drawn, and γ draws all weights towards equal ones. What is
+    reached is optimal up to O(nβ + γ), both of which theory lets fall with the number of iterations. Losses of EXP3P
+    may be of any size; the larger they are the smaller must η be.
 
     Kept are two numbers per group; an iteration takes O(n) operations, under a CVaR O(n log n). The paper projects on a
     domain, where we take the proximal step of r, and has B = 1. `NOL` is the same game with another bandit, Exp3-IX.
