@@ -12,19 +12,20 @@ from tests.solvers.running import begin
 from xrisk.functions import L2, CVaRHinge, CVaRRisk, MaxOuter, Smoothed, Softplus
 from xrisk.inner import Callables
 from xrisk.problem import Problem, coupled, coupled_start
-from xrisk.solvers import ALEXR, ALEXRDL, SOX, Conjugate
+from xrisk.solvers import ALEXR, ALEXRDL, SOX, Conjugate, Decreasing
 
 
-def test_it_follows_the_naive_twin():
+@pytest.mark.parametrize("outer", [{}, {"momentum": 0.3, "outer_step": 1.4}], ids=["plain", "momentum"])
+def test_it_follows_the_naive_twin(outer):
     setting = {"step": 0.05, "dual_step": 0.2, "theta": 0.7, "blocks": 3}
-    solver = ALEXRDL(ALEXR(**setting, batch=5), strength=0.8, length=10)
+    solver = ALEXRDL(ALEXR(**setting, batch=5), strength=0.8, length=10, **outer)
     problem, solver, state, rng = begin(cvar(), solver, start=0.1)
     p = problems.cvar(state.center.copy(), 5)
     centers = []
     for _ in range(5):
         state = solver.advance(problem, state, 10, rng)
         centers.append(state.center.copy())
-    expected = alexr_dl(p, 5, np.random.default_rng(0), strength=0.8, length=10, **setting)
+    expected = alexr_dl(p, 5, np.random.default_rng(0), strength=0.8, length=10, **setting, **outer)
     np.testing.assert_allclose(centers, expected, rtol=1e-10, atol=1e-12)
 
 
@@ -86,14 +87,15 @@ def test_the_inner_functions_of_these_tests_are_not_convex():
 
 
 @pytest.mark.parametrize(
-    ("outer", "lipschitz", "smoothing"),
-    [(Softplus(), 1.0, None), (CVaRRisk(0.5), 2.0, 0.05)],
-    ids=["smooth", "smoothed"],
+    ("outer", "lipschitz", "smoothing", "momentum"),
+    [(Softplus(), 1.0, None, 1.0), (CVaRRisk(0.5), 2.0, 0.05, 1.0), (CVaRRisk(0.5), 2.0, 0.05, 0.5)],
+    ids=["smooth", "smoothed", "alexr2"],
 )
-def test_it_comes_near_a_stationary_point_of_a_weakly_convex_problem(outer, lipschitz, smoothing):
+def test_it_comes_near_a_stationary_point_of_a_weakly_convex_problem(outer, lipschitz, smoothing, momentum):
     inner, rho = robust_regression()
     stated, w0 = Problem(inner, outer, L2(0.01)), np.array([0.5, 0.0])
-    solver = ALEXRDL(ALEXR(0.2, 0.5, blocks=2, batch=16), 2.0 * lipschitz * rho, length=25, smoothing=smoothing)
+    inside, strength = ALEXR(0.2, 0.5, blocks=2, batch=16), 2.0 * lipschitz * rho
+    solver = ALEXRDL(inside, strength, length=25, smoothing=smoothing, momentum=momentum)
     result = xrisk.minimize(stated, solver, w0, budget=xrisk.Budget(iterations=2000), rng=0)
     problem, settled = solver.prepare(stated)
     far, near = (distance_from_stationary(problem, x, settled.strength) for x in (coupled_start(stated, w0), result.x))
@@ -127,9 +129,12 @@ def test_vector_blocks_are_not_smoothed():
         ({"strength": np.nan}, "strength must be finite, got nan"),
         ({"length": 0}, "length must be at least 1, got 0"),
         ({"smoothing": -1.0}, "smoothing must be positive, got -1.0"),
+        ({"momentum": 1.5}, r"momentum must lie in \(0, 1\], got 1.5"),
+        ({"momentum": Decreasing(0.5)}, "momentum must be positive, got Decreasing"),
+        ({"outer_step": 0.0}, "outer_step must be positive, got 0.0"),
         ({"solver": ALEXR(theta=2.0)}, "theta must lie between 0 and 1, got 2.0"),
     ],
-    ids=["strength", "nan", "length", "smoothing", "inner"],
+    ids=["strength", "nan", "length", "smoothing", "momentum", "schedule", "outer step", "inner"],
 )
 def test_parameters_out_of_range_are_refused(change, message):
     with pytest.raises(ValueError, match=message):

@@ -41,6 +41,7 @@ from xrisk.inner.passes import (
     walk_apart,
     with_loss,
 )
+from xrisk.inner.single import add_sample, sample_range, sample_share, sample_slopes
 from xrisk.run.checkpoint import leaves, with_leaves
 from xrisk.solvers.base import known_stop, passes_made
 
@@ -210,6 +211,18 @@ def _(g, w, out):
 def _(g, w, y, grad):
     g.note("gradients", inner_samples(g.inner))
     exact_vjp(g.inner, w, y, grad)
+
+
+sample_range.of(Counted)(lambda g, i: sample_range(g.inner, i))
+sample_share.of(Counted)(lambda g, i, p: sample_share(g.inner, i, p))
+add_sample.of(Counted)(lambda g, p, slopes, scale, grad: add_sample(g.inner, p, slopes, scale, grad))
+
+
+@sample_slopes.of(Counted)
+def _(g, p, w, slopes):
+    g.note("values", 1)
+    g.note("gradients", 1)
+    return sample_slopes(g.inner, p, w, slopes)
 
 
 for _same in (pass_rows, pass_loss, score_count, score_size, column_sizes):

@@ -33,9 +33,13 @@ from xrisk.solvers.coupled.sox import SOX as SOX
 from xrisk.solvers.coupled.ssd import SSD as SSD
 from xrisk.solvers.groups.aleg import ALEG as ALEG
 from xrisk.solvers.groups.drago import Drago as Drago
+from xrisk.solvers.groups.gdro import EXP3P as EXP3P
+from xrisk.solvers.groups.gdro import GDRO as GDRO
+from xrisk.solvers.groups.gdro import TINF as TINF
 from xrisk.solvers.groups.lsvrg import LSVRG as LSVRG
 from xrisk.solvers.groups.nol import NOL as NOL
 from xrisk.solvers.groups.ooa import OOA as OOA
+from xrisk.solvers.groups.prospect import Prospect as Prospect
 from xrisk.solvers.groups.smd import SMD as SMD
 from xrisk.solvers.groups.smd import DrawnGroup as DrawnGroup
 from xrisk.solvers.groups.smd import EveryGroup as EveryGroup

@@ -24,9 +24,11 @@ from xrisk.solvers.coupled.sox import SOX
 from xrisk.solvers.coupled.ssd import SSD
 from xrisk.solvers.groups.aleg import ALEG
 from xrisk.solvers.groups.drago import Drago
+from xrisk.solvers.groups.gdro import GDRO, TINF
 from xrisk.solvers.groups.lsvrg import LSVRG
 from xrisk.solvers.groups.nol import NOL
 from xrisk.solvers.groups.ooa import OOA
+from xrisk.solvers.groups.prospect import Prospect
 from xrisk.solvers.groups.smd import SMD, DrawnGroup
 from xrisk.solvers.lbfgs import SmoothedLBFGS
 from xrisk.solvers.newton.composite import CompositeNewton
@@ -58,11 +60,15 @@ CATALOGUE: dict[str, Any] = {
     "smd": SMD(),
     "smd-drawn": SMD(gradient=DrawnGroup()),
     "nol": NOL(),
+    "gdro-exp3p": GDRO(),
+    "gdro-tinf": GDRO(bandit=TINF()),
     "lsvrg": LSVRG(),
     "aleg": ALEG(),
     "aleg-last": ALEG(average=LastIterate()),
     "drago": Drago(),
     "drago-smoothed": Drago(smoothing=0.005),
+    "prospect": Prospect(),
+    "prospect-smoothed": Prospect(smoothing=0.002),
     "sgd": SGD(),
     "sgd-uw": UpweightedSGD(),
     "scgd": SCGD(),
@@ -73,6 +79,7 @@ CATALOGUE: dict[str, Any] = {
     "nssd": NSSD(),
     "alexr-dl": ALEXRDL(),
     "alexr-dl-smoothed": ALEXRDL(smoothing=0.05),
+    "alexr2": ALEXRDL(length=100, smoothing=0.05, momentum=0.5),
     "newton": Newton(),
     "composite-newton": CompositeNewton(),
     "smoothed-lbfgs": SmoothedLBFGS(),
