@@ -25,7 +25,7 @@ from xrisk.inner import (
     new_batch,
     shares_batch,
 )
-from xrisk.inner.parts import draw_part, sample_counts
+from xrisk.inner.numbered import add_sample, draw_part, sample_range, sample_share, sample_slopes
 from xrisk.inner.passes import (
     add_hessian,
     add_squares,
@@ -41,7 +41,6 @@ from xrisk.inner.passes import (
     walk_apart,
     with_loss,
 )
-from xrisk.inner.single import add_sample, sample_range, sample_share, sample_slopes
 from xrisk.run.checkpoint import leaves, with_leaves
 from xrisk.solvers.base import known_stop, passes_made
 
@@ -167,7 +166,7 @@ class Counted(NamedTuple):
     note: Any  # function of (kind, number)
 
 
-for _same in (inner_count, inner_dim, inner_size, inner_samples, inner_is_affine, shares_batch, sample_counts):
+for _same in (inner_count, inner_dim, inner_size, inner_samples, inner_is_affine, shares_batch):
     _same.of(Counted)(lambda g, _same=_same: _same(g.inner))
 inner_pooled.of(Counted)(lambda g: Counted(inner_pooled(g.inner), g.note))
 new_batch.of(Counted)(lambda g, size: (size, new_batch(g.inner, size)))

@@ -7,6 +7,7 @@ from xrisk.inner.callables import Callables
 from xrisk.inner.groups import Equal, Groups, Indexed, InOrder, Partitioned, Weighted
 from xrisk.inner.models import LinearModel, SoftmaxModel
 from xrisk.inner.noisy import NoisyCoordinates
+from xrisk.inner.numbered import draw_part
 from xrisk.inner.oracle import (
     Oracles,
     batch_value,
@@ -29,7 +30,6 @@ from xrisk.inner.oracle import (
     uniform_index,
 )
 from xrisk.inner.pairs import BatchEach, BatchForAll, Pairs, PooledPairs
-from xrisk.inner.parts import draw_part, sample_counts
 from xrisk.inner.perturbed import Dropout, Gaussian, Perturbed, Sampler
 from xrisk.inner.shifted import Shifted
 from xrisk.inner.transitions import Reweighted, Simulated, Transitions
@@ -81,7 +81,6 @@ __all__ = [
     "inner_smoothness",
     "new_batch",
     "row_dot",
-    "sample_counts",
     "shares_batch",
     "uniform_index",
 ]

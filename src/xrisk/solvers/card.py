@@ -14,6 +14,7 @@ from xrisk.functions import (
     risk_cap,
     risk_is_support,
 )
+from xrisk.inner.numbered import draw_part
 from xrisk.inner.oracle import (
     exact_values,
     exact_vjp,
@@ -25,7 +26,6 @@ from xrisk.inner.oracle import (
     inner_samples,
     inner_smoothness,
 )
-from xrisk.inner.parts import draw_part
 from xrisk.problem import Problem, coupled, is_risk
 
 

@@ -7,8 +7,8 @@ from numba.extending import register_jitable
 
 from xrisk.compile import kernel, specialise
 from xrisk.functions import prox, risk_is_support, risk_project, risk_weights
+from xrisk.inner.numbered import draw_part, part_count, sample_parts
 from xrisk.inner.oracle import Oracles, batch_value, batch_vjp, inner_count, new_batch, uniform_index
-from xrisk.inner.parts import draw_part, in_parts, part_count
 from xrisk.problem import Problem
 from xrisk.solvers.base import prepare_as_stated
 from xrisk.solvers.card import IN_PARTS, RISK, SMOOTH_INNER, STRONGLY_CONVEX, MethodCard
@@ -174,7 +174,7 @@ def drago_steps(problem, state, solver, n_steps, rng):
     w, z, q, u, total, fresh, values, weights, grads, w_mean, t0 = state
     g, rho, r = problem
     parts, theta, smoothing = values.size, solver.theta, solver.smoothing
-    group, first, share = in_parts(g, solver.batch, parts)
+    group, first, share = sample_parts(g, solver.batch, parts)
     value, one, v, batch = np.empty(1), np.ones(1), np.empty(w.size), new_batch(g, solver.batch)
     if t0 == 0 and n_steps > 0:
         fill_tables(g, state, (group, first, share), batch)

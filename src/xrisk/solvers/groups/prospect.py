@@ -7,9 +7,9 @@ from numba.extending import register_jitable
 
 from xrisk.compile import canonical, kernel, specialise
 from xrisk.functions import MaxRisk, prox, risk_project, risk_weights
+from xrisk.inner.numbered import add_sample, sample_range, sample_share, sample_slopes
 from xrisk.inner.oracle import Oracles, inner_count, inner_samples, uniform_index
 from xrisk.inner.passes import score_count
-from xrisk.inner.single import add_sample, sample_range, sample_share, sample_slopes
 from xrisk.problem import Problem, is_risk
 from xrisk.solvers.base import check_positive, prepare_as_stated
 from xrisk.solvers.card import SMOOTH_INNER, SMOOTH_OUTER, STRONGLY_CONVEX, SUPPORT_RISK, MethodCard, Need

@@ -1,10 +1,14 @@
-"""One sample at a time, by its number: for methods that remember something of every sample."""
+"""Samples by their number, one at a time or in parts: for methods that remember something of every sample."""
 
-from xrisk.data.rows import add_row, row_dot, row_size
+import numpy as np
+from numba.extending import register_jitable
+
+from xrisk.data.rows import add_row, fetch_row, row_dot, row_size
 from xrisk.functions.loss import loss_slope, loss_value, scores_slope, scores_value
 from xrisk.generic import generic
 from xrisk.inner.groups import Groups, row_at, weight_at
 from xrisk.inner.models import LinearModel, SoftmaxModel
+from xrisk.inner.oracle import inner_count
 
 
 @generic
@@ -25,6 +29,15 @@ def sample_slopes(g, p, w, slopes):
 @generic
 def add_sample(g, p, slopes, scale, grad):
     """Add scale·(gradient of the loss of sample p) to ``grad``, from its slopes."""
+
+
+@generic
+def draw_part(g, i, first, batch):
+    """Write the samples first, first + 1, … of gᵢ into ``batch`` and return it; places beyond the last weigh nothing.
+
+    For a batch of B, gᵢ is the sum of gᵢ(w; part) over the parts that begin at 0, B, 2B, …, times B over the number of
+    its samples.
+    """
 
 
 @generic
@@ -84,3 +97,36 @@ def _(model, k, slopes, scale, grad):
     d = row_size(model.rows)
     for c in range(slopes.size):
         add_row(model.rows, k, scale * slopes[c], grad[c * d : (c + 1) * d])
+
+
+@draw_part.of(Groups)
+def _(g, i, first, batch):
+    size = batch.rows.size // g.dim
+    for j in range(g.dim):
+        low, high = g.offsets[i * g.dim + j], g.offsets[i * g.dim + j + 1]
+        for b in range(size):
+            place, p = j * size + b, min(low + first + b, high - 1)
+            batch.rows[place] = row_at(g.index, p)
+            batch.target[place] = g.model.target[batch.rows[place]]
+            batch.weights[place] = weight_at(g.weight, p) / size if low + first + b < high else 0.0
+            fetch_row(g.model.rows, batch.rows[place])
+    return batch
+
+
+@register_jitable
+def sample_parts(g, size, count):
+    """The ``count`` parts of ``size`` samples: whose they are, their first samples, ``size`` over all samples there."""
+    group, first, share = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64), np.empty(count)
+    c = 0
+    for i in range(inner_count(g)):
+        low, high = sample_range(g, i)
+        for start in range(0, high - low, size):
+            group[c], first[c], share[c] = i, start, size / (high - low)
+            c += 1
+    return group, first, share
+
+
+def part_count(g: Groups, size: int) -> int:
+    """Number of parts of ``size`` samples; the last one of every gᵢ may be shorter."""
+    ranges = (sample_range(g, i) for i in range(inner_count(g)))
+    return sum(-(-int(high - low) // size) for low, high in ranges)

@@ -7,8 +7,8 @@ import scipy.sparse
 import xrisk
 from tests.conftest import table
 from xrisk.inner import exact_values, exact_vjp, inner_count, inner_size
+from xrisk.inner.numbered import add_sample, sample_range, sample_share, sample_slopes
 from xrisk.inner.passes import score_count
-from xrisk.inner.single import add_sample, sample_range, sample_share, sample_slopes
 
 X, Y, GROUPS = table(n=60)
 WEIGHTS = 0.5 + np.random.default_rng(1).random(60)
