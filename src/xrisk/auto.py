@@ -171,6 +171,10 @@ class Auto(NamedTuple):
             stages.append(Stage(task, SmoothedLBFGS(), 1))
         if np.isfinite(newton):  # where L-BFGS costs more, or ends short of the certificate
             stages.append(Stage(task, Newton(hessian_rows=HESSIAN_ROWS), 1))
+            if (
+                row_count(pass_rows(g)) > 2 * HESSIAN_ROWS * d
+            ):  # columns of unlike scales may need the Hessian of all rows
+                stages.append(Stage(task, Newton(), 1))
         return stages
 
     def costs(self, problem: Problem) -> tuple[float, float]:
@@ -332,7 +336,7 @@ def _followed(problem: Staged, solver: Auto, state: AutoState) -> AutoState:
         run = run._replace(ended=0)
         return with_running(stage.solver, state, run)._replace(tol=0.2 * state.tol, tries=tries)
     if state.stage + 1 < len(problem.stages):
-        return _begin(problem, state._replace(tol=max(ASKED * solver.tol, FIRST_TOL), tries=0), state.stage + 1, WARM)
+        return _begin(problem, state._replace(tries=0), state.stage + 1, WARM)
     return state._replace(ended=ENDINGS.index(stop if stop in (Stop.FLAT, Stop.UNBOUNDED) else Stop.ROUNDING))
 
 
@@ -341,7 +345,7 @@ def _after(problem: Staged, state: AutoState, run: Any) -> int:
     following = state.stage + 1
     there = problem.stages[following]
     if there.last and problem.newton_seconds < (MORE * run.t + 5.0) * problem.lbfgs_step_seconds:
-        return len(problem.stages) - 1
+        return following + 1
     return following
 
 
