@@ -150,6 +150,27 @@ def test_any_labels_give_distinct_names_and_groups_that_part_the_rows(labels):
     assert sorted(np.concatenate(found.rows()).tolist()) == list(range(len(labels)))
 
 
+class ArrowTable:
+    """What a pyarrow Table has: columns that are no names."""
+
+    def __init__(self, **columns):
+        self.held, self.columns, self.column_names = columns, list(columns.values()), list(columns)
+
+    def __getitem__(self, name):
+        return self.held[name]
+
+
+def test_a_table_of_pyarrow_is_its_columns():
+    letters, numbers = np.array(["a", "b", "a"]), np.array([1, 2, 1])
+    assert encode_groups(ArrowTable(letter=letters, number=numbers), 3).names == ("a × 1", "b × 2")
+
+
+def test_a_real_table_of_pyarrow_is_its_columns():
+    arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    found = encode_groups(arrow.table({"letter": ["a", "b", None], "number": [1, 2, 1]}), 3)
+    assert (found.names, found.missing) == (("a × 1", "b × 2", "missing × 1"), 1)
+
+
 HOSTILE = {
     "nothing": (None, "groups must be labels, one for each of the 3 rows, got a NoneType"),
     "a dict": ({"a": 1}, "got a dict"),

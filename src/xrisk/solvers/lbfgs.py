@@ -331,7 +331,9 @@ def _at(
 def _gradients(task: SmoothedProblem, point: Point) -> Gradients:
     left = point.left if point.left.size else walk_apart(task.inner, *visit_of(task, point)).coefs
     found = inner_gradients(task.inner, left)
-    return Gradients(*map(np.ascontiguousarray, found))  # as a checkpoint gives them back: products sum in another order
+    return Gradients(
+        *map(np.ascontiguousarray, found)
+    )  # as a checkpoint gives them back: products sum in another order
 
 
 def _less_smoothing(task: SmoothedProblem, solver: SmoothedLBFGS, state: LBFGSState) -> LBFGSState:
