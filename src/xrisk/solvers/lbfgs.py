@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.linalg
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from xrisk.data.threads import one_thread_each
 from xrisk.inner.oracle import Oracles, inner_samples
@@ -252,7 +252,10 @@ def direction(task: SmoothedProblem, state: LBFGSState) -> np.ndarray:
     if not A.shape[0]:
         return step
     middle = np.eye(A.shape[0]) + remembered_gram(state, A)
-    share = scipy.linalg.solve(middle, A @ step, assume_a="pos", check_finite=False)
+    try:
+        share = cho_solve(cho_factor(middle, lower=True, check_finite=False), A @ step, check_finite=False)
+    except LinAlgError:  # rounding has made it indefinite
+        return step
     return two_loops(state, state.grad - share @ A)
 
 
