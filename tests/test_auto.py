@@ -266,16 +266,6 @@ def test_the_objective_falls_along_the_trace():
     assert trace[-1].bound > -np.inf
 
 
-def test_a_start_that_is_better_than_the_end_is_kept():
-    rng = np.random.default_rng(0)
-    rows, y, groups = rng.standard_normal((200, 3)), np.resize([1, -1], 200), np.arange(200) // 4
-    problem = stated(rows, y, groups, fit_intercept=False)
-    result = solved(problem)
-    assert result.stop is Stop.CONVERGED
-    assert result.value <= min(result.trace.value) * (1.0 + 1e-5)
-    assert result.certificate.primal >= problem.value(result.w)
-
-
 def test_the_certificate_is_that_of_the_point():
     problem = stated(X, Y)
     best = xrisk.solvers.exact(problem)

@@ -380,19 +380,12 @@ def _certified(problem: Staged, solver: Auto, state: AutoState, run: Any, slopes
     """The state with the better of either bound and the point it is of, and whether the bounds have changed much."""
     known = problem.measured()
     made, old = known.passes.copy(), bounds(state)
-    w, value = _best_point(solver, state, run)
-    new = certify_measured(known, Known(w, run.y, slopes), solver.tol)
+    new = certify_measured(known, Known(run.w, run.y, slopes), solver.tol)
     better = between(min(old.primal, new.primal), max(old.dual, new.dual))
     state = _counted(state._replace(primal=better.primal, dual=better.dual), known.passes - made)
     if new.primal <= old.primal:
-        state = state._replace(w=w, y=run.y, value=value)
+        state = state._replace(w=run.w, y=run.y, value=run.value)
     return state, not better.relative > 0.9 * old.relative
-
-
-def _best_point(solver: Auto, state: AutoState, run: Any) -> tuple[np.ndarray, float]:
-    """The last point, or one before it that is visibly better: a path may leave a start that was optimal."""
-    is_better = state.value < run.value - 0.01 * solver.tol * abs(run.value)
-    return (state.w, state.value) if is_better else (run.w, run.value)
 
 
 def bounds(state: AutoState) -> Certificate:
