@@ -1,5 +1,6 @@
 """The page about a study."""
 
+import copy
 import itertools
 import json
 import re
@@ -18,7 +19,7 @@ from xrisk.datasets import make_spurious
 from xrisk.report import render, write_report
 from xrisk.report.figures import ticks
 from xrisk.report.page import _environment
-from xrisk.report.phrases import cards, summary, verdict
+from xrisk.report.phrases import cards, proof, summary, verdict
 from xrisk.study import Difference, Verdict, compare
 from xrisk.tables import parts
 
@@ -161,6 +162,15 @@ def test_where_no_group_is_large_the_page_names_no_worst_one(rows):
     page = render(study)
     assert "No group has 1,000 validation rows, so the models cannot be told apart" in page
     assert study.to_dict()["models"][0]["worst"] is None
+
+
+@pytest.mark.parametrize(("relative", "most", "card"), [(1e-9, "0.001", "0.01"), (3.34e-4, "0.034", "0.04")])
+def test_what_is_left_to_gain_is_rounded_up(study, relative, most, card):
+    model = copy.copy(study.robust.model)
+    model.certificate_ = model.certificate_._replace(relative=relative)
+    found = study._replace(arms=(*study.arms[:-1], study.robust._replace(model=model)))
+    assert f"within {most}\u202f%" in proof(found).headline
+    assert cards(found)[-1].values[0][1] == f"≤ {card}\u202f%"
 
 
 def test_every_headline_has_all_three_models(study):

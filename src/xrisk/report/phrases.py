@@ -1,5 +1,6 @@
 """Numbers and findings of a study as people read them."""
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -21,6 +22,19 @@ def count(number: int) -> str:
 def percent(share: float, digits: int = 1) -> str:
     """A share in per cent."""
     return f"{100.0 * share:.{digits}f}{THIN}%"
+
+
+def percent_above(share: float, digits: int) -> str:
+    """A share in per cent, rounded up: what is said to be at most it must be.
+
+    Examples
+    --------
+    >>> from xrisk.report.phrases import percent_above
+    >>> percent_above(1e-9, 2).replace(THIN, " ")
+    '0.01 %'
+    """
+    fine = 10.0 ** (digits + 2)
+    return percent(math.ceil(share * fine) / fine, digits)
 
 
 def short(value: Any) -> str:
@@ -174,12 +188,12 @@ def proof(study: Study) -> Proof:
         )
     text = (
         f"No linear model with this loss and penalty has a training objective below {known.dual:.6g}; this one has "
-        f"{known.primal:.6g}. At most {percent(known.relative, 3)} is left to gain, so no other optimiser, step size "
-        "or longer run would change it by more. This is a statement about the training rows; how the model does on "
-        "others is what the validation rows are for."
+        f"{known.primal:.6g}. At most {percent_above(known.relative, 3)} is left to gain, so no other optimiser, step "
+        "size or longer run would change it by more. This is a statement about the training rows; how the model does "
+        "on others is what the validation rows are for."
     )
     if certified:
-        return Proof(True, f"Proved optimal to within {percent(known.relative, 3)}", text)
+        return Proof(True, f"Proved optimal to within {percent_above(known.relative, 3)}", text)
     return Proof(False, f"Stopped before the tolerance of {model.tol:g}: {model.stop_}", text)
 
 
@@ -193,7 +207,7 @@ class Card(NamedTuple):
 def cards(study: Study) -> list[Card]:
     """The numbers one would remember."""
     relative = study.robust.model.certificate_.relative
-    gap = percent(relative, 2) if relative < 10.0 else "not finite"
+    gap = percent_above(relative, 2) if relative < 10.0 else "not finite"
     worst = tuple((arm.name, score(arm.worst.score if arm.worst else None, study.metric)) for arm in study.arms)
     whole = tuple((arm.name, score(arm.test.overall.score, study.metric)) for arm in study.arms)
     return [
