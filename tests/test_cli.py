@@ -255,6 +255,16 @@ def test_odd_files_are_read(tmp_path, text, said):
     assert said in " ".join(done.stdout.split())
 
 
+def test_of_many_columns_the_first_are_shown_and_the_others_counted(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(60, 100)), columns=[f"c{j}" for j in range(100)])
+    frame.assign(g=np.arange(60) % 2, y=np.arange(60) % 3 % 2).to_csv(tmp_path / "wide.csv", index=False)
+    done = run("fit", tmp_path / "wide.csv", "--target", "y", "--groups", "g")
+    assert "c37" in done.stdout
+    assert "c38" not in done.stdout
+    assert "… 62 more" in done.stdout
+
+
 def test_useless_columns_are_left_out_and_said(tmp_path):
     rows = lines().splitlines()
     wide = [rows[0] + ",none,same,id,text"] + [f"{row},,7,{k},t{k}" for k, row in enumerate(rows[1:])]

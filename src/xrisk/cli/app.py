@@ -44,6 +44,7 @@ from xrisk.tables.read import read_table
 from xrisk.tables.rows import group_names
 
 NOT_CERTIFIED = 3
+COLUMNS_SHOWN = 40  # in the table on a terminal
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -135,8 +136,11 @@ def _column_grid(prepared: Prepared, data: str) -> Grid:
     grid = Grid(title=Text(f"{plain(data)}: {rows}; columns as guessed"), **FRAME)
     for title in ("column", "taken as", ""):
         grid.add_column(title, overflow="fold")
-    for name, kind, detail in column_rows(prepared.encoding):
+    told = column_rows(prepared.encoding)
+    for name, kind, detail in told[:COLUMNS_SHOWN]:
         grid.add_row(Text(plain(name)), kind, Text(detail, style="dim"))
+    if len(told) > COLUMNS_SHOWN:
+        grid.add_row(Text(f"… {len(told) - COLUMNS_SHOWN:,} more"), "", Text("--json tells all", style="dim"))
     return grid
 
 
