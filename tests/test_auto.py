@@ -12,7 +12,9 @@ from xrisk import Budget, Stop, datasets
 from xrisk.auto import Auto
 from xrisk.datasets import make_groups
 from xrisk.inner import group_passes, inner_samples
-from xrisk.solvers import Newton, SmoothedLBFGS, lbfgs
+from xrisk.inner.passes import walk_apart
+from xrisk.solvers import CompositeNewton, Newton, SmoothedLBFGS
+from xrisk.solvers.newton import composite
 from xrisk.solvers.newton.smoothed import smoothed_problem
 
 here = pytest.mark.skipif(
@@ -81,7 +83,7 @@ def solved(problem, tol=1e-3, w0=None, iterations=10_000, **options):
     return xrisk.minimize(problem, Auto(tol, **options), w0, budget=Budget(iterations=iterations))
 
 
-ALWAYS_LBFGS = {"newton_steps": 1e30}
+ALWAYS_LBFGS = {"newton_steps": 1e30, "composite_steps": 1e30}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -149,9 +151,9 @@ def test_a_perfect_fit_is_good_enough():
     assert result.value < 1e-10
 
 
-def many(n, divergence="cvar"):
+def many(n, divergence="cvar", **options):
     table = make_groups(12, n=n, n_features=6, random_state=0)
-    return stated(*table[:3], divergence=divergence, alpha=0.25, l2=0.01)
+    return stated(*table[:3], divergence=divergence, alpha=0.25, l2=0.01, **options)
 
 
 def test_samples_of_the_rows_are_solved_first():
@@ -169,7 +171,8 @@ def test_the_method_is_chosen_by_its_cost():
         many(3000),
         stated(np.random.default_rng(0).standard_normal((300, 2000)), np.resize(Y, 300), np.arange(300) % 5),
     )
-    assert isinstance(Auto().stages(narrow)[0].solver, Newton)
+    assert isinstance(Auto().stages(narrow)[0].solver, CompositeNewton)
+    assert isinstance(Auto().stages(many(3000, loss="hinge"))[0].solver, Newton)
     assert isinstance(Auto().stages(wide)[0].solver, SmoothedLBFGS)
 
 
@@ -232,8 +235,9 @@ def test_all_rows_are_left_alone_while_a_sample_is_solved(monkeypatch):
     assert prepared[0] < 1000
 
 
+@pytest.mark.parametrize("method", [ALWAYS_LBFGS, {}], ids=["lbfgs", "composite"])
 @pytest.mark.parametrize("warm", [False, True])
-def test_passes_told_equal_counted_ones(monkeypatch, warm):
+def test_passes_told_equal_counted_ones(monkeypatch, warm, method):
     made = [0]
 
     def counting(function, more):
@@ -246,8 +250,8 @@ def test_passes_told_equal_counted_ones(monkeypatch, warm):
     w0 = solved(stated(X, Y)).w if warm else None
     monkeypatch.setattr(group_passes, "_walk", counting(group_passes._walk, 1))
     monkeypatch.setattr(group_passes, "group_adjoint", counting(group_passes.group_adjoint, 1))
-    monkeypatch.setattr(lbfgs, "walk_apart", counting(lbfgs.walk_apart, -1))  # values that are not asked for again
-    result = solved(stated(X, Y), tol=1e-6, w0=w0, **ALWAYS_LBFGS)
+    monkeypatch.setattr(composite, "walk_apart", counting(walk_apart, -1))  # values that are not asked for again
+    result = solved(stated(X, Y), tol=1e-6, w0=w0, **method)
     assert result.stop is Stop.CONVERGED
     assert result.progress.oracle_calls == len(X) * made[0]
 

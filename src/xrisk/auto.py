@@ -32,6 +32,7 @@ from xrisk.solvers.base import (
 )
 from xrisk.solvers.card import CERTIFIABLE, MethodCard
 from xrisk.solvers.lbfgs import NO_LBFGS, LBFGSState, SmoothedLBFGS
+from xrisk.solvers.newton.composite import NO_COMPOSITE, CompositeNewton, CompositeState, takes_composite
 from xrisk.solvers.newton.smoothed import START, SmoothedProblem, bends, smoothed_problem
 from xrisk.solvers.newton.solver import MAX_VARIABLES, NO_NEWTON, Newton, NewtonState
 
@@ -40,6 +41,7 @@ MORE = 1.5  # times as many iterations as on a sample L-BFGS is expected to take
 SAMPLE_TOL = 0.02  # to which samples of the rows are solved
 IN_VAIN = 3  # certificates in a row that leave the bounds as they were, after which a method is given up
 HESSIAN_ROWS = 50  # for each variable: a Hessian of so many rows is as good as one of all
+MODEL_STEPS = 20  # Newton steps that solve a model of `CompositeNewton`
 ASKED = 0.8  # of the tolerance: an estimate is not a proof
 FIRST_TOL = 1e-9  # what a method is asked for first, whatever the tolerance: proofs of less come one by one
 LEAST_TOL = 1e-14
@@ -65,11 +67,20 @@ class Staged(NamedTuple):
     lbfgs_step_seconds: float  # expected of an iteration of L-BFGS on all rows
 
 
+class Costs(NamedTuple):
+    """Expected seconds."""
+
+    newton: float
+    composite: float
+    lbfgs_step: float  # of an iteration
+
+
 class AutoState(NamedTuple):
     w: np.ndarray  # (d,) parameters
     y: np.ndarray  # (n, m) dual weights
     newton: NewtonState  # of a stage that runs Newton's method
     lbfgs: LBFGSState  # of a stage that runs L-BFGS
+    composite: CompositeState  # of a stage that runs Newton's method for composite functions
     stage: int
     tol: float  # what the method is asked for
     value: float  # objective; NaN while only a sample is known
@@ -85,7 +96,7 @@ class AutoState(NamedTuple):
 
 
 class Auto(NamedTuple):
-    """A solver without step sizes: Newton's method or smoothed L-BFGS, whichever costs less, ended by the certificate.
+    """A solver without step sizes: a Newton method or smoothed L-BFGS, whichever costs less, ended by the certificate.
 
     The cost of an iteration is known from the shape of the data and from how long products with rows, Gram matrices
     and losses take, which were measured once and are fields; so the same problem is solved in the same way on every
@@ -105,9 +116,10 @@ class Auto(NamedTuple):
         Samples of fewer rows, and of fewer than eight for each variable, are not worth a stage.
     least_gain : float
         An iteration on a sample must cost so many times less than one on all rows.
-    newton_steps, lbfgs_steps, blind_steps : float
-        Iterations that Newton's method and L-BFGS are expected to take, where no sample has shown them; the last one
-        those of L-BFGS where losses have kinks or the gradients of the inner functions are too many to be kept.
+    newton_steps, composite_steps, lbfgs_steps, blind_steps : float
+        Iterations that Newton's method, that for composite functions and L-BFGS are expected to take, where no sample
+        has shown them; the last one those of L-BFGS where losses have kinks or the gradients of the inner functions
+        are too many to be kept.
     read_rate, product_rate, sample_seconds, call_seconds : float
         Bytes of rows read in a second, floating-point operations of matrix products in a second, seconds for the loss
         of a sample, each on one core, and seconds that an iteration takes however small the data.
@@ -129,6 +141,7 @@ class Auto(NamedTuple):
     least_rows: int = 2000
     least_gain: float = 6.0
     newton_steps: float = 8.0
+    composite_steps: float = 5.0
     lbfgs_steps: float = 18.0
     blind_steps: float = 70.0
     read_rate: float = 1e10
@@ -150,44 +163,55 @@ class Auto(NamedTuple):
     def prepare(self, problem: Problem) -> tuple[Staged, Any]:
         check_positive("tol", self.tol)
         refuse_unknown(problem)
-        stages, (newton, lbfgs) = tuple(self.stages(problem)), self.costs(problem)
+        stages, costs = tuple(self.stages(problem)), self.costs(problem)
         last = stages[-1].task
         known = cache(lambda: measured(problem, last().columns, last().centre))
         samples = inner_samples(as_linear_groups(problem.inner))
-        return Staged(problem, known, stages, samples, newton, lbfgs), self
+        return Staged(problem, known, stages, samples, costs.newton, costs.lbfgs_step), self
 
     def stages(self, problem: Problem) -> list[Stage]:
-        """The methods to run, one after another; samples are solved by L-BFGS, which tells how well it does."""
-        g, d = as_linear_groups(problem.inner), inner_size(problem.inner)
-        stages, (newton, lbfgs) = [], self.costs(problem)
-        for share in self.shares:
-            rows = share * inner_samples(g)
-            worth = lbfgs > self.least_gain * (share * (lbfgs - self.call_seconds) + self.call_seconds)
-            if worth and rows >= max(self.least_rows, 8 * d) and sampled.implemented(g):
-                stages.append(Stage(cache(partial(sample_task, problem, share)), SmoothedLBFGS(), 0))
-        task = cache(partial(smoothed_problem, problem))
+        """The methods to run, one after another; on a sample the one of all rows, or L-BFGS, to see how it does."""
+        g, costs = as_linear_groups(problem.inner), self.costs(problem)
         steps = self.lbfgs_steps if has_gradients(g) and not bends(g) else self.blind_steps
-        if stages or newton > steps * lbfgs:
-            stages.append(Stage(task, SmoothedLBFGS(), 1))
-        if np.isfinite(newton):  # where L-BFGS costs more, or ends short of the certificate
+        composite = costs.composite <= min(costs.newton, steps * costs.lbfgs_step)
+        first = CompositeNewton(hessian_rows=HESSIAN_ROWS) if composite else SmoothedLBFGS()
+        stages = [
+            Stage(cache(partial(sample_task, problem, share)), first, 0)
+            for share in self.shares
+            if self.worth_a_sample(problem, share, costs.lbfgs_step)
+        ]
+        task = cache(partial(smoothed_problem, problem))
+        if composite or stages or costs.newton > steps * costs.lbfgs_step:
+            stages.append(Stage(task, first, 1))
+        if np.isfinite(costs.newton):  # where L-BFGS costs more, or a method ends short of the certificate
             stages.append(Stage(task, Newton(hessian_rows=HESSIAN_ROWS), 1))
-            if (
-                row_count(pass_rows(g)) > 2 * HESSIAN_ROWS * d
-            ):  # columns of unlike scales may need the Hessian of all rows
-                stages.append(Stage(task, Newton(), 1))
+            is_sampled = row_count(pass_rows(g)) > 2 * HESSIAN_ROWS * inner_size(problem.inner)
+            stages += [
+                Stage(task, Newton(), 1)
+            ] * is_sampled  # columns of unlike scales may need the Hessian of all rows
         return stages
 
-    def costs(self, problem: Problem) -> tuple[float, float]:
-        """Expected seconds of Newton's method and of an iteration of L-BFGS; inf where there is no such method."""
+    def worth_a_sample(self, problem: Problem, share: float, step: float) -> bool:
+        """Whether to start on a share of the rows, an iteration on all of them taking ``step`` seconds."""
+        g, d = as_linear_groups(problem.inner), inner_size(problem.inner)
+        gain = step > self.least_gain * (share * (step - self.call_seconds) + self.call_seconds)
+        return bool(gain and share * inner_samples(g) >= max(self.least_rows, 8 * d) and sampled.implemented(g))
+
+    def costs(self, problem: Problem) -> Costs:
+        """What each method is expected to take; inf where it cannot be run."""
         g, d = as_linear_groups(problem.inner), inner_size(problem.inner)
         once = self.pass_seconds(problem)
         lbfgs = 3.0 * once + 400.0 * d / self.read_rate + self.call_seconds
         if d > MAX_VARIABLES or not add_hessian.implemented(g):
-            return np.inf, lbfgs
+            return Costs(np.inf, np.inf, lbfgs)
         rows = row_count(pass_rows(g))
         gram = row_work(pass_rows(g)) * score_count(g) ** 2 * min(1.0, HESSIAN_ROWS * d / rows) + d**3 / 3.0
-        step = gram / self.product_rate + 8.0 * once + 2.0 * self.call_seconds
-        return self.newton_steps * step, lbfgs
+        newton = self.newton_steps * (gram / self.product_rate + 8.0 * once + 2.0 * self.call_seconds)
+        if not takes_composite(problem):
+            return Costs(newton, np.inf, lbfgs)
+        model = MODEL_STEPS * (inner_count(g) * inner_dim(g) * d**2 + d**3 / 3.0)
+        step = (gram + model) / self.product_rate + 4.0 * once + 2.0 * self.call_seconds
+        return Costs(newton, self.composite_steps * step, lbfgs)
 
     def pass_seconds(self, problem: Problem) -> float:
         """Seconds of reading all rows once and of a walk over all samples."""
@@ -211,7 +235,8 @@ class Auto(NamedTuple):
         tol = max(ASKED * self.tol, FIRST_TOL)
         stage = [one.last for one in problem.stages].index(1) if warm else 0
         state = AutoState(
-            x, y, NO_NEWTON, NO_LBFGS, stage, tol, first, np.inf, known.primal, known.dual, first, 0, ended, 1.0, 0.0, 0
+            x, y, NO_NEWTON, NO_LBFGS, NO_COMPOSITE, stage, tol, first, np.inf, known.primal, known.dual, first,
+            0, ended, 1.0, 0.0, 0,
         )  # fmt: skip
         return _counted(state, problem.measured().passes) if known.primal < np.inf else state
 
@@ -269,6 +294,11 @@ def _(solver, state):
     return state.lbfgs
 
 
+@running.of(CompositeNewton)
+def _(solver, state):
+    return state.composite
+
+
 @with_running.of(Newton)
 def _(solver, state, run):
     return state._replace(newton=run)
@@ -277,6 +307,11 @@ def _(solver, state, run):
 @with_running.of(SmoothedLBFGS)
 def _(solver, state, run):
     return state._replace(lbfgs=run)
+
+
+@with_running.of(CompositeNewton)
+def _(solver, state, run):
+    return state._replace(composite=run)
 
 
 def auto_step(problem: Staged, solver: Auto, state: AutoState, rng: Any) -> AutoState:
@@ -326,7 +361,7 @@ def _followed(problem: Staged, solver: Auto, state: AutoState) -> AutoState:
     """What follows where the method of a stage has ended."""
     stage, run = problem.stages[state.stage], _run(problem, state)
     if not stage.last:
-        return _begin(problem, state._replace(w=run.w), _after(problem, state, run), 2.0 * run.theta)
+        return _begin(problem, state._replace(w=run.w), _after(problem, state), 2.0 * run.theta)
     state, brought = _certified(problem, solver, state, run, known_slopes(stage.solver, run))
     if solver.reached(bounds(state), state.first):
         return state._replace(ended=ENDINGS.index(Stop.CONVERGED))
@@ -340,11 +375,12 @@ def _followed(problem: Staged, solver: Auto, state: AutoState) -> AutoState:
     return state._replace(ended=ENDINGS.index(stop if stop in (Stop.FLAT, Stop.UNBOUNDED) else Stop.ROUNDING))
 
 
-def _after(problem: Staged, state: AutoState, run: Any) -> int:
-    """The stage after one on a sample; on all rows, the method that costs less by what the sample has taken."""
+def _after(problem: Staged, state: AutoState) -> int:
+    """The stage after one on a sample; on all rows, the method that costs less by what L-BFGS has taken there."""
     following = state.stage + 1
     there = problem.stages[following]
-    if there.last and problem.newton_seconds < (MORE * run.t + 5.0) * problem.lbfgs_step_seconds:
+    seconds = (MORE * state.lbfgs.t + 5.0) * problem.lbfgs_step_seconds
+    if there.last and state.lbfgs.t and problem.newton_seconds < seconds:
         return following + 1
     return following
 
@@ -370,7 +406,9 @@ def _begin(problem: Staged, state: AutoState, stage: int, smoothing: float) -> A
     made = task.passes.copy()
     method = there.solver._replace(smoothing=min(smoothing, START))
     run = method.init(task, state.w, np.random.default_rng(0))
-    state = with_running(there.solver, state._replace(newton=NO_NEWTON, lbfgs=NO_LBFGS, stage=stage), run)
+    state = with_running(
+        there.solver, state._replace(newton=NO_NEWTON, lbfgs=NO_LBFGS, composite=NO_COMPOSITE, stage=stage), run
+    )
     state = state._replace(value=run.value if there.last else np.nan, on_sample=np.inf if there.last else run.value)
     passes = task.passes - made if known else task.passes - made + task.prepared
     return _counted(state, passes, inner_samples(task.inner) / problem.samples)
@@ -407,6 +445,7 @@ def _(solver, state):
     check_code("ended", state.ended, ENDINGS)
     check_state(Newton(), state.newton)
     check_state(SmoothedLBFGS(), state.lbfgs)
+    check_state(CompositeNewton(), state.composite)
 
 
 @known_stop.of(Auto)
@@ -430,6 +469,8 @@ def _(solver, state):
         return None
     if np.array_equal(state.newton.w, state.w):  # not where an earlier point was better
         return state.newton.slopes
+    if np.array_equal(state.composite.w, state.w):
+        return known_slopes(CompositeNewton(), state.composite)
     return known_slopes(SmoothedLBFGS(), state.lbfgs) if np.array_equal(state.lbfgs.w, state.w) else None
 
 
@@ -442,7 +483,7 @@ def _(solver, state):
 def _(solver, state):
     if not state.t:
         return "start"
-    return "newton" if state.newton.w.size else "lbfgs"
+    return "lbfgs" if state.lbfgs.w.size else "newton"
 
 
 @iterations_made.of(Auto)

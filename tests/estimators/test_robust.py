@@ -103,7 +103,7 @@ def test_a_function_cannot_be_saved(tmp_path):
             r"scale must be .* below 1\.0 for 'dropout'",
         ),
         ({"scale": "much"}, Y, TypeError, "scale must be a number, got 'much'"),
-        ({"perturbation": masked, "copies": 0}, Y, ValueError, "copies must be a whole number of at least 1, got 0"),
+        ({"perturbation": masked, "copies": 0}, Y, ValueError, "copies must be at least 1, got 0"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_sentence(options, y, error, sentence):

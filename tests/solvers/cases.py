@@ -33,6 +33,7 @@ from xrisk.solvers import (
     SOX,
     SSD,
     AveragedGradient,
+    CompositeNewton,
     Conjugate,
     Decreasing,
     DrawnGroup,
@@ -177,11 +178,15 @@ CASES = [  # the first of each solver is the one whose compiled runs are quick t
     Case("newton", cvar, Newton(), 100, 1e-8, cut=7),
     Case("newton-tasks-max", lambda: tasks(MaxOuter()), Newton(), 100, 1e-8, cut=7),
     Case("newton-squares", squares, Newton(), 100, 1e-8, cut=5),
+    Case("composite-newton", cvar, CompositeNewton(tol=1e-8), 100, 1e-8, cut=2),
+    Case("composite-newton-max", worst, CompositeNewton(tol=1e-6), 100, 1e-6, cut=2),
     Case("smoothed-lbfgs", cvar, SmoothedLBFGS(tol=1e-8), 1000, 1e-8, cut=7),
     Case("smoothed-lbfgs-max", worst, SmoothedLBFGS(tol=1e-6, memory=3), 1000, 1e-6, cut=7),
     Case("smoothed-lbfgs-squares", squares, SmoothedLBFGS(tol=1e-8), 1000, 1e-8, cut=7),
 ]
-FULL_BATCH = [case for case in CASES if isinstance(case.solver, (Newton, SmoothedLBFGS))]  # draw no samples
+FULL_BATCH = [
+    case for case in CASES if isinstance(case.solver, (Newton, CompositeNewton, SmoothedLBFGS))
+]  # draw no samples
 SAMPLED = [case for case in CASES if case not in FULL_BATCH]
 
 FIRST = list({type(case.solver): case for case in reversed(CASES)}.values())

@@ -29,12 +29,15 @@ from xrisk.inner.passes import (
     add_hessian,
     add_squares,
     column_sizes,
+    inner_gradients,
     jacobian,
     pass_loss,
     pass_rows,
     score_count,
     score_size,
+    shared_out,
     walk,
+    walk_apart,
     with_loss,
 )
 from xrisk.run.checkpoint import leaves, with_leaves
@@ -131,7 +134,8 @@ def test_chunks_add_up_before_a_full_batch_has_converged(case):
     problem, solver, state, rng = begin(case)
     whole = solver.advance(problem, state, case.cut, rng)
     problem, solver, state, rng = begin(case)
-    parts = solver.advance(problem, solver.advance(problem, state, 3, rng), case.cut - 3, rng)
+    half = case.cut // 2
+    parts = solver.advance(problem, solver.advance(problem, state, half, rng), case.cut - half, rng)
     assert known_stop(solver, parts) is None
     assert_same(whole, parts)
 
@@ -208,12 +212,25 @@ with_loss.of(Counted)(lambda g, loss: Counted(with_loss(g.inner, loss), g.note))
 add_hessian.of(Counted)(lambda g, visitor, at, share, coefs, H: add_hessian(g.inner, visitor, at, share, coefs, H))
 add_squares.of(Counted)(lambda g, visitor, at, c, H: add_squares(g.inner, visitor, at, c, H))
 jacobian.of(Counted)(lambda g, visitor, at: jacobian(g.inner, visitor, at))
+shared_out.of(Counted)(lambda g, coefs, share: shared_out(g.inner, coefs, share))
 
 
 @walk.of(Counted)
 def _(g, visitor, at, share):
     g.note("gradients" if share.size else "values", inner_samples(g.inner))
     return walk(g.inner, visitor, at, share)
+
+
+@walk_apart.of(Counted)
+def _(g, visitor, at):
+    g.note("values", inner_samples(g.inner))
+    return walk_apart(g.inner, visitor, at)
+
+
+@inner_gradients.of(Counted)
+def _(g, coefs):
+    g.note("gradients", inner_samples(g.inner))
+    return inner_gradients(g.inner, coefs)
 
 
 @each_sampled_plain

@@ -33,6 +33,7 @@ from xrisk.inner.passes import (
     sampled,
     score_count,
     score_size,
+    shared_out,
     squares_by_jacobian,
     sum_parts,
     values_by_walk,
@@ -319,7 +320,14 @@ def _(g, coefs):
     parts = (group_adjoint(g, codes, listed, slope, coefs[-1]) for slope in coefs[: model_scores(g.model)])
     slopes, sizes = zip(*parts, strict=True)
     pulls = sum(size[:, 0] for size in sizes)
-    return Gradients(slopes[0] if len(slopes) == 1 else np.hstack(slopes), pulls, sizes[0][:, 1])
+    curvatures = sizes[0][:, 1].copy()  # products of strided vectors are summed in another order than stored ones
+    return Gradients(slopes[0] if len(slopes) == 1 else np.hstack(slopes), pulls, curvatures)
+
+
+@shared_out.of(Groups)
+def _(g, coefs, share):
+    codes, _ = row_codes(g.index, g)
+    return by_row(g.index, coefs * share[codes], model_rows(g.model))
 
 
 @generic

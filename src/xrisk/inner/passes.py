@@ -127,6 +127,11 @@ def inner_gradients(g, coefs):
 
 
 @generic
+def shared_out(g, coefs, share):
+    """What a walk with a share (n·m,) leaves on the rows, of what `walk_apart` has left."""
+
+
+@generic
 def add_squares(g, visitor, at, c, H):
     """Add Σ cᵢ ∇gᵢ ∇gᵢᵀ to H (d, d), c ≥ 0 of shape (n·m,)."""
 

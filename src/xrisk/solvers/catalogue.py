@@ -27,6 +27,7 @@ from xrisk.solvers.groups.nol import NOL
 from xrisk.solvers.groups.ooa import OOA
 from xrisk.solvers.groups.smd import SMD, DrawnGroup
 from xrisk.solvers.lbfgs import SmoothedLBFGS
+from xrisk.solvers.newton.composite import CompositeNewton
 from xrisk.solvers.newton.solver import Newton
 from xrisk.solvers.shared.mirror import Conjugate
 from xrisk.solvers.shared.pairing import OldValue, SameBatch
@@ -66,6 +67,7 @@ CATALOGUE: dict[str, Any] = {
     "alexr-dl": ALEXRDL(),
     "alexr-dl-smoothed": ALEXRDL(smoothing=0.05),
     "newton": Newton(),
+    "composite-newton": CompositeNewton(),
     "smoothed-lbfgs": SmoothedLBFGS(),
 }
 

@@ -144,7 +144,7 @@ class SmoothedLBFGS(NamedTuple):
 
     def init(self, problem: SmoothedProblem, x: np.ndarray, rng: np.random.Generator) -> LBFGSState:
         before, empty = problem.passes.copy(), np.zeros((self.memory, x.size))
-        _, point = first_point(problem, x, self.smoothing)
+        _, point = first_point(problem, x, self.smoothing, has_gradients(problem.inner))
         blank = NO_LBFGS._replace(moves=empty, turns=empty.copy())
         state = _at(problem, self, blank, point)
         values, gradients = (problem.passes - before + problem.prepared).tolist()

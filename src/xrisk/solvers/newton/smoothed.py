@@ -111,10 +111,13 @@ def smoothed_problem(problem: Problem) -> SmoothedProblem:
     return task._replace(prepared=passes.copy())
 
 
-def first_point(task: SmoothedProblem, w: np.ndarray, smoothing: float) -> tuple[np.ndarray, Point]:
-    """The user's parameters w moved well inside the walls, and the point there."""
+def first_point(
+    task: SmoothedProblem, w: np.ndarray, smoothing: float, apart: bool = False
+) -> tuple[np.ndarray, Point]:
+    """The user's parameters w moved well inside the walls, and the point there; ``apart`` as in `evaluate_along`."""
     x = _inside(task, inward(task, w))
-    return outward(task, x), evaluate(task, x, scores_at(task.inner, x), smoothing)
+    z = scores_at(task.inner, x)
+    return outward(task, x), evaluate_along(task, x, z, smoothing, np.zeros_like(x), z, None, apart)
 
 
 def _inside(task: SmoothedProblem, x: np.ndarray) -> np.ndarray:
@@ -335,11 +338,12 @@ def line_search(
         else:
             high = (t, trial.along)
         del trial  # as large as some columns of the data
-        t = _next_step(low, high, top)
+        t = next_step(low, high, top)
     return best
 
 
-def _next_step(low: Any, high: Any, top: float) -> float:
+def next_step(low: Any, high: Any, top: float) -> float:
+    """Where to look for a slope of zero: between the ends (place, slope) low and high, or beyond low."""
     if high is None:
         return min(4.0 * low[0], top) if low[0] > 0.0 else top
     rise = high[1] - low[1]

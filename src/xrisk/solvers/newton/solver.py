@@ -4,7 +4,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.data.products import scaled_norms, with_intercept
 from xrisk.data.threads import one_thread_each
 from xrisk.inner.oracle import Oracles, inner_samples, inner_size
 from xrisk.inner.passes import (
@@ -12,8 +11,6 @@ from xrisk.inner.passes import (
     add_hessian,
     add_squares,
     jacobian,
-    pass_rows,
-    score_count,
     score_size,
     scores_at,
 )
@@ -31,9 +28,10 @@ from xrisk.solvers.base import (
     passes_made,
 )
 from xrisk.solvers.card import FULL_PASSES, MethodCard
-from xrisk.solvers.newton.algebra import Solve, factored, positive_or_one
+from xrisk.solvers.newton.algebra import Solve, factored
 from xrisk.solvers.newton.barrier import add_wall_hessian, longest_step
 from xrisk.solvers.newton.coupling import coupling_is_constrained
+from xrisk.solvers.newton.hessian import add_coupling, that_matter
 from xrisk.solvers.newton.smoothed import (
     START,
     DualPoint,
@@ -64,7 +62,6 @@ PATIENCE = 25  # steps towards the path at one smoothing, after which near enoug
 PART = 0.6  # of the tolerance that smoothing may cost in the end
 STILL = 30.0  # times the tolerance that the gradient may cost the dual point before the last step
 ENOUGH = 8  # steps at one smoothing, after which rounding keeps the gradient from falling
-SPARE = 1e-2  # part of the ridge by which the Hessian may be off: rows that matter less are left out
 LEAST_SMOOTHING = 1e-15
 RUNNING = 0
 ENDINGS = (None, Stop.CONVERGED, Stop.FLAT, Stop.UNBOUNDED, Stop.ROUNDING)  # by the number a state keeps
@@ -245,7 +242,7 @@ def newton_step(task: SmoothedProblem, state: NewtonState, solver: Newton) -> Ne
         return state._replace(ended=ENDINGS.index(Stop.UNBOUNDED), gap=np.inf)
     coefs = row_terms(task, point)
     grad = gradient(task, point, coefs)
-    solve = _factor(task, point, _that_matter(task, coefs, solver.hessian_rows * grad.size))
+    solve = _factor(task, point, that_matter(task, coefs, solver.hessian_rows * grad.size))
     newton = -solve(grad)
     decrement, since = float(-(grad @ newton)), state.since + 1
     gap, goal = max(float(short + decrement), 0.0), tol * max(abs(value), 1e-3 * task.size)
@@ -291,41 +288,10 @@ def _hessian(task: SmoothedProblem, point: Point, coefs: np.ndarray) -> np.ndarr
 
 
 def _add_coupling(task: SmoothedProblem, point: Point, at: Any, H: np.ndarray) -> None:
-    curve = point.curve
-    if not coupling_is_constrained(task.coupling):
-        add_squares(task.inner, *at, curve.reshape(-1) / task.n, H)
-        return
-    J = jacobian(task.inner, *at)
-    blocks = J.reshape(*task.shape, H.shape[0])
-    total = positive_or_one(curve.sum(axis=1))[:, None]
-    blocks -= np.einsum("ij,ijk->ik", curve / total, blocks)[:, None, :]
-    J *= np.sqrt(curve.reshape(-1) / task.n)[:, None]
-    H += J.T @ J
-
-
-def _that_matter(task: SmoothedProblem, coefs: np.ndarray, most: float) -> np.ndarray:
-    """Curvatures on the rows that a Hessian is made of: all that matter, or a sample of about ``most`` rows."""
-    if coefs.shape[0] != 2 or score_count(task.inner) > 1 or not coefs[1].any():
-        return coefs
-    keep = _sampled if coefs.shape[1] > 2.0 * most else _without_least
-    return np.stack([coefs[0], keep(task, coefs[1], most)])
-
-
-def _sampled(task: SmoothedProblem, h: np.ndarray, most: float) -> np.ndarray:
-    """A sample by size, in even steps along the sum of all, weighing as much as all."""
-    steps = np.cumsum(h)
-    counts = np.diff(np.floor(steps * (most / steps[-1]) + 0.5), prepend=0.0)
-    return counts * (steps[-1] / most)
-
-
-def _without_least(task: SmoothedProblem, h: np.ndarray, most: float) -> np.ndarray:
-    """Without rows that together change the Hessian by less than a part of the ridge."""
-    l2, rows = task.walls.l2, pass_rows(task.inner)
-    ridge = float((l2[:-1] if with_intercept(rows) and l2[-1] == 0.0 else l2).min())
-    if ridge == 0.0 or not np.count_nonzero(h < 1e-3 * h.max()) > 0.2 * h.size:
-        return h
-    lengths = scaled_norms(rows, np.ones(l2.size)) ** 2
-    return np.where(h * lengths <= min(SPARE * ridge, 0.01 * h.sum()) / lengths.size, 0.0, h)
+    if coupling_is_constrained(task.coupling):
+        add_coupling(task, point.curve, jacobian(task.inner, *at), H)
+    else:  # without the Jacobian as a matrix where that can be
+        add_squares(task.inner, *at, point.curve.reshape(-1) / task.n, H)
 
 
 def _factor(task: SmoothedProblem, point: Point, coefs: np.ndarray) -> Solve:

@@ -1,0 +1,46 @@
+"""Hessians of full-batch methods: the rows that matter, and what the coupling adds."""
+
+import numpy as np
+
+from xrisk.data.products import scaled_norms, with_intercept
+from xrisk.inner.passes import pass_rows, score_count
+from xrisk.solvers.newton.algebra import positive_or_one
+from xrisk.solvers.newton.coupling import coupling_is_constrained
+from xrisk.solvers.newton.smoothed import SmoothedProblem
+
+SPARE = 1e-2  # part of the ridge by which the Hessian may be off: rows that matter less are left out
+
+
+def that_matter(task: SmoothedProblem, coefs: np.ndarray, most: float) -> np.ndarray:
+    """Curvatures on the rows that a Hessian is made of: all that matter, or a sample of about ``most`` rows."""
+    if coefs.shape[0] != 2 or score_count(task.inner) > 1 or not coefs[1].any():
+        return coefs
+    keep = _sampled if coefs.shape[1] > 2.0 * most else _without_least
+    return np.stack([coefs[0], keep(task, coefs[1], most)])
+
+
+def _sampled(task: SmoothedProblem, h: np.ndarray, most: float) -> np.ndarray:
+    """A sample by size, in even steps along the sum of all, weighing as much as all."""
+    steps = np.cumsum(h)
+    counts = np.diff(np.floor(steps * (most / steps[-1]) + 0.5), prepend=0.0)
+    return counts * (steps[-1] / most)
+
+
+def _without_least(task: SmoothedProblem, h: np.ndarray, most: float) -> np.ndarray:
+    """Without rows that together change the Hessian by less than a part of the ridge."""
+    l2, rows = task.walls.l2, pass_rows(task.inner)
+    ridge = float((l2[:-1] if with_intercept(rows) and l2[-1] == 0.0 else l2).min())
+    if ridge == 0.0 or not np.count_nonzero(h < 1e-3 * h.max()) > 0.2 * h.size:
+        return h
+    lengths = scaled_norms(rows, np.ones(l2.size)) ** 2
+    return np.where(h * lengths <= min(SPARE * ridge, 0.01 * h.sum()) / lengths.size, 0.0, h)
+
+
+def add_coupling(task: SmoothedProblem, curve: np.ndarray, J: np.ndarray, H: np.ndarray) -> None:
+    """Add JᵀCJ to H (d, d), C being the Hessian of the coupling with curvatures ``curve``; J is overwritten."""
+    if coupling_is_constrained(task.coupling):  # what one gains in weight the others lose
+        blocks = J.reshape(*task.shape, H.shape[0])
+        total = positive_or_one(curve.sum(axis=1))[:, None]
+        blocks -= np.einsum("ij,ijk->ik", curve / total, blocks)[:, None, :]
+    J *= np.sqrt(curve.reshape(-1) / task.n)[:, None]
+    H += J.T @ J
