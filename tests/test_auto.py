@@ -315,6 +315,15 @@ def test_few_columns_of_unlike_scales_end_certified(options, seed):
     assert result.certificate.relative <= 1e-3
 
 
+@pytest.mark.parametrize("seed", range(100, 112))
+def test_regressions_on_few_columns_of_unlike_scales_end_certified(seed):
+    rng = np.random.default_rng(seed)
+    data = np.column_stack([rng.standard_normal(300), rng.integers(1e8, 1e9, 300), rng.integers(1e4, 1e5, 300)])
+    y = data[:, 0] + (data[:, 0] + 0.5 * rng.standard_normal(300) > 0)
+    groups = rng.integers(0, 20, 300)
+    assert solved(stated(data, y, groups, loss="squared", divergence="cvar", alpha=0.1)).stop is Stop.CONVERGED
+
+
 def test_columns_far_from_zero_end_certified_without_a_matrix():
     assert solved(stated(np.column_stack([X, SECONDS]), Y), **ALWAYS_LBFGS).stop is Stop.CONVERGED
 

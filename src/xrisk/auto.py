@@ -423,7 +423,7 @@ def _certified(problem: Staged, solver: Auto, state: AutoState, run: Any, slopes
     state = _counted(state._replace(primal=better.primal, dual=better.dual), known.passes - made)
     if new.primal <= old.primal:
         state = state._replace(w=run.w, y=run.y, value=run.value)
-    return state, not better.relative > 0.9 * old.relative
+    return state, not better.gap > 0.9 * old.gap  # the relative gap is 1 for any bound far below zero
 
 
 def bounds(state: AutoState) -> Certificate:
