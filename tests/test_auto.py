@@ -303,6 +303,27 @@ def test_columns_of_any_scale_and_offset_end_certified(column, options):
     assert solved(stated(np.column_stack([X, column]), Y, **options)).stop is Stop.CONVERGED
 
 
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("options", [{}, {"loss": "hinge"}, {"divergence": "kl"}])
+def test_few_columns_of_unlike_scales_end_certified(options, seed):
+    rng = np.random.default_rng(seed)
+    one, groups = rng.standard_normal(600), rng.integers(0, 4, 600)
+    y = np.where(one + 0.5 * rng.standard_normal(600) > 0, 1, -1)
+    data = np.column_stack([rng.normal(1.6e9, 3e7, 600), one])  # so few that a Hessian is first made of some rows
+    result = solved(stated(data, y, groups, **options))
+    assert result.stop is Stop.CONVERGED
+    assert result.certificate.relative <= 1e-3
+
+
+@pytest.mark.parametrize("seed", range(100, 112))
+def test_regressions_on_few_columns_of_unlike_scales_end_certified(seed):
+    rng = np.random.default_rng(seed)
+    data = np.column_stack([rng.standard_normal(300), rng.integers(1e8, 1e9, 300), rng.integers(1e4, 1e5, 300)])
+    y = data[:, 0] + (data[:, 0] + 0.5 * rng.standard_normal(300) > 0)
+    groups = rng.integers(0, 20, 300)
+    assert solved(stated(data, y, groups, loss="squared", divergence="cvar", alpha=0.1)).stop is Stop.CONVERGED
+
+
 def test_columns_far_from_zero_end_certified_without_a_matrix():
     assert solved(stated(np.column_stack([X, SECONDS]), Y), **ALWAYS_LBFGS).stop is Stop.CONVERGED
 

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import subprocess
 import sys
 
@@ -174,6 +175,28 @@ def test_unless_told_otherwise_the_recommended_model_is_saved(table, tmp_path):
     assert told["saved"] == told["recommended"] == told["verdict"]["recommended"]
 
 
+def test_the_metric_that_is_asked_for_judges_and_is_named(table, tmp_path):
+    model = tmp_path / "m.xrisk"
+    words = ("--groups", "race", "--metric", "neg_log_loss", "--out", model)
+    done = run("fit", table, "--target", "y", *words)
+    assert done.exit_code == 0, done.output
+    told = " ".join(done.stdout.split())
+    assert re.search(r"log loss on \d+ validation rows", told)
+    assert "Trained on the logistic loss, scored by log loss." in told
+    assert "Judged by log loss on the worst of" in told
+    done = run("evaluate", model, table, "--metric", "neg_log_loss")
+    assert "scored by log loss" in " ".join(done.stdout.split())
+
+
+def test_errors_of_a_regression_may_be_absolute(tmp_path):
+    path = write(tmp_path, "a,g,y\n" + "".join(f"{k % 7},{'uv'[k % 2]},{k % 11 / 3}\n" for k in range(160)))
+    told = fit_json(
+        path, "--groups", "g", "--task", "regression", "--metric", "neg_mean_absolute_error", "--min-group-size", 10
+    )
+    assert told["metric"] == "mean absolute error"
+    assert told["models"][0]["worst"]["score"] < 3.0
+
+
 def test_a_group_of_few_rows_is_folded_in_fit_and_shown_apart_in_evaluate(table, tmp_path):
     frame = people()
     frame.loc[:7, "race"] = "Few"
@@ -230,6 +253,16 @@ def test_odd_files_are_read(tmp_path, text, said):
     done = run("fit", write(tmp_path, text), "--target", "y", "--groups", "g")
     assert done.exit_code == 0, done.output
     assert said in " ".join(done.stdout.split())
+
+
+def test_of_many_columns_the_first_are_shown_and_the_others_counted(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(60, 100)), columns=[f"c{j}" for j in range(100)])
+    frame.assign(g=np.arange(60) % 2, y=np.arange(60) % 3 % 2).to_csv(tmp_path / "wide.csv", index=False)
+    done = run("fit", tmp_path / "wide.csv", "--target", "y", "--groups", "g")
+    assert "c37" in done.stdout
+    assert "c38" not in done.stdout
+    assert "… 62 more" in done.stdout
 
 
 def test_useless_columns_are_left_out_and_said(tmp_path):
@@ -298,11 +331,13 @@ def test_a_bad_file_gets_one_sentence_and_exit_code_two(tmp_path, text, said):
         (("--validation", "1"), "validation must be between 0 and 1"),
         (("--validation", "0"), "validation must be between 0 and 1, got 0"),
         (("--loss", "squared"), "loss must be one of"),
+        (("--metric", "neg_mean_squared_error"), "metric must be one of accuracy, balanced_accuracy, neg_log_loss for"),
         (("--task", "regression"), "must hold numbers for regression"),
         (("--drop", "nobody"), "there is no column 'nobody'"),
         (("--test", "0.8"), "validation and test must be positive and leave rows to train on, got 0.25 and 0.8"),
         (("--bins", "1"), "--bins must be at least 2"),
         (("--out", "no/such/folder/m.xrisk"), "its folder does not exist"),
+        (("--out", "/dev/null"), "/dev/null cannot be written: it is a device or a pipe"),
         (("--tol", "0"), "tol must be positive"),
     ],
 )
@@ -311,6 +346,27 @@ def test_a_bad_option_gets_one_sentence_and_exit_code_two(table, words, said):
     assert done.exit_code == 2
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", [("fit", "x.csv", "--target", "y"), ("demo",)])
+def test_a_seed_that_is_none_is_refused(command):
+    done = run(*command, "--seed", -1)
+    assert done.exit_code == 2
+    assert "Invalid value for '--seed': -1 is not in the range" in done.stderr
+
+
+def test_why_no_column_is_left_is_told(tmp_path):
+    path = write(tmp_path, "a,g,y\n" + "".join(f"no. {k},{'uv'[k % 2]},{k % 3 % 2}\n" for k in range(60)))
+    assert (
+        "; 'a' is left out: its text differs on most rows" in run("fit", path, "--target", "y", "--groups", "g").stderr
+    )
+
+
+def test_the_largest_numbers_are_read_without_a_warning(tmp_path):
+    path = write(
+        tmp_path, "a,g,y\n" + "".join(f"{'-' * (k % 2)}1e308,{'uv'[k % 4 // 2]},{k % 3 % 2}\n" for k in range(80))
+    )
+    assert run("fit", path, "--target", "y", "--groups", "g").exit_code == 0
 
 
 def test_a_regression_needs_groups(tmp_path):

@@ -53,6 +53,13 @@ def test_a_folder_that_is_not_there_is_told_by_the_name_asked_for(tmp_path):
         pass
 
 
+def test_a_device_or_a_pipe_stays_what_it_is(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="pipe is a device or a pipe"), written_whole(tmp_path / "pipe"):
+        pass
+    assert (tmp_path / "pipe").is_fifo()
+
+
 def test_a_directory_is_refused(tmp_path):
     with pytest.raises(ValueError, match="is a directory"), written_whole(tmp_path):
         pass

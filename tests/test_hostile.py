@@ -305,6 +305,11 @@ def test_columns_whose_squares_overflow_are_refused_without_a_warning(store, pla
         xrisk.GroupDROClassifier().fit(store(1e200 * X), Y, groups=GROUPS)
 
 
+def test_targets_whose_squares_overflow_are_refused_without_a_warning(plain):
+    with refuses("y must be at most 1e.150 in size"):
+        xrisk.GroupDRORegressor().fit(X, 1e200 * X[:, 0], groups=GROUPS)
+
+
 @pytest.mark.parametrize("outer", [None, 3, ["negatives"]], ids=repr)
 def test_the_side_of_a_push_is_a_word(outer):
     with refuses("outer must be one of negatives, positives, got", TypeError):

@@ -150,6 +150,27 @@ def test_any_labels_give_distinct_names_and_groups_that_part_the_rows(labels):
     assert sorted(np.concatenate(found.rows()).tolist()) == list(range(len(labels)))
 
 
+class ArrowTable:
+    """What a pyarrow Table has: columns that are no names."""
+
+    def __init__(self, **columns):
+        self.held, self.columns, self.column_names = columns, list(columns.values()), list(columns)
+
+    def __getitem__(self, name):
+        return self.held[name]
+
+
+def test_a_table_of_pyarrow_is_its_columns():
+    letters, numbers = np.array(["a", "b", "a"]), np.array([1, 2, 1])
+    assert encode_groups(ArrowTable(letter=letters, number=numbers), 3).names == ("a × 1", "b × 2")
+
+
+def test_a_real_table_of_pyarrow_is_its_columns():
+    arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    found = encode_groups(arrow.table({"letter": ["a", "b", None], "number": [1, 2, 1]}), 3)
+    assert (found.names, found.missing) == (("a × 1", "b × 2", "missing × 1"), 1)
+
+
 HOSTILE = {
     "nothing": (None, "groups must be labels, one for each of the 3 rows, got a NoneType"),
     "a dict": ({"a": 1}, "got a dict"),
@@ -238,6 +259,10 @@ def test_absolute_errors_have_a_word():
     assert score_all([0.0, 0.0], [1.0, 3.0], groups=[0, 1], metric="neg_mean_absolute_error") == -3.0
 
 
+def test_root_mean_squared_errors_have_a_word():
+    assert score_all([0.0, 0.0], [1.0, 3.0], groups=[0, 0], metric="neg_root_mean_squared_error") == -np.sqrt(5.0)
+
+
 def test_a_row_in_two_groups_counts_in_both():
     member = np.array([[True, True], [True, False], [False, True]])
     assert score_all([1, 1, 1], [0, 1, 1], groups=member) == 0.5
@@ -250,10 +275,16 @@ def constant_nan(y_true, y_pred):
 WRONG = {
     "no size": ({"min_group_size": 0}, "min_group_size must be a number of rows, at least 1, got 0"),
     "a size of truth": ({"min_group_size": True}, "min_group_size must be a number of rows"),
+    "a size in words": ({"min_group_size": "a"}, "min_group_size must be a number of rows, at least 1, got 'a'"),
+    "no size at all": ({"min_group_size": None}, "min_group_size must be a number of rows, at least 1, got None"),
+    "NaN for a size": ({"min_group_size": np.nan}, "min_group_size must be a number of rows, at least 1, got nan"),
+    "weights in words": ({"sample_weight": ["a"] * 6}, "sample_weight must be numbers, got"),
     "too large a size": ({"min_group_size": 4}, "got 4: of 2 groups the largest has 3 rows"),
     "labels for probabilities": ({"metric": "neg_log_loss", "y_pred": list("aabbab")}, "probabilities .* got labels"),
     "no probabilities": ({"metric": "neg_log_loss", "y_pred": 2 * GUESS}, "some are not between 0 and 1"),
-    "NaN for a probability": ({"metric": "neg_log_loss", "y_pred": np.nan * GUESS}, "some are not between 0 and 1"),
+    "NaN for a probability": ({"metric": "neg_log_loss", "y_pred": np.nan * GUESS}, "y_pred must hold no NaN"),
+    "NaN for a class": ({"metric": "balanced_accuracy", "y_pred": np.nan * GUESS}, "y_pred must hold no NaN .* got 6"),
+    "NaN for a number": ({"metric": "neg_mean_squared_error", "y_true": np.nan * TRUTH}, "y_true must hold no NaN"),
     "too many classes": (
         {"metric": "neg_log_loss", "y_pred": np.full((6, 3), 1 / 3)},
         r"rows of shape \(3,\) for 2 in y_true",
@@ -270,7 +301,7 @@ WRONG = {
 @pytest.mark.parametrize(("options", "sentence"), WRONG.values(), ids=WRONG)
 def test_wrong_arguments_of_the_score_are_named(options, sentence):
     with pytest.raises(ValueError, match=sentence):
-        score_all(TRUTH, **{"y_pred": GUESS, "groups": GROUP, **options})
+        score_all(**{"y_true": TRUTH, "y_pred": GUESS, "groups": GROUP, **options})
 
 
 def test_a_metric_that_is_no_function_is_refused():
@@ -318,6 +349,10 @@ def test_huge_losses_and_weights_do_not_overflow():
     [
         ([1.0], 0.0, r"alpha must be in \(0, 1\], got 0.0"),
         ([1.0], float("nan"), "alpha must be in"),
+        ([1.0], "0.5", r"alpha must be in \(0, 1\], got '0.5'"),
+        ([1.0], None, "alpha must be in .* got None"),
+        (["a"], 0.5, r"values must be numbers, got \['a'\]"),
+        ([np.inf, -np.inf], 1.0, "values must not be infinite both ways"),
         ([], 0.5, "at least one"),
         ([float("nan")], 0.5, "some are NaN"),
     ],
@@ -465,7 +500,12 @@ def test_without_pandas_a_frame_says_what_is_needed(monkeypatch):
     ("options", "sentence"),
     [
         ({"confidence": 1.0}, "confidence must be between 0 and 1, got 1.0"),
+        ({"confidence": "0.9"}, "confidence must be between 0 and 1, got '0.9'"),
         ({"bootstrap": -1}, "bootstrap must be a number of resamples"),
+        ({"bootstrap": np.nan}, "bootstrap must be a number of resamples"),
+        ({"bootstrap": None}, "bootstrap must be a number of resamples, 0 for none, got None"),
+        ({"losses": ["a"] * 6}, r"losses must be numbers, got \['a', .*"),
+        ({"weights": ["a", "b"]}, r"weights must be numbers, got \['a', 'b'\]"),
         ({"losses": [1.0]}, r"losses must have one number for each of the 6 rows, got shape \(1,\)"),
         ({"losses": [np.inf] * 6}, "losses must be finite"),
         ({"weights": [1.0]}, "weights must have one number for each of the 2 groups"),

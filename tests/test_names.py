@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +22,10 @@ def test_a_package_is_reached_from_xrisk_in_a_fresh_process(name):
 
 def test_all_names_are_there():
     assert [name for name in xrisk.__all__ if not hasattr(xrisk, name)] == []
+
+
+def test_type_checkers_see_the_annotations():
+    assert (Path(xrisk.__file__).parent / "py.typed").is_file()
 
 
 def test_scikit_learn_is_imported_when_it_is_needed():

@@ -1,5 +1,6 @@
 """The page about a study."""
 
+import copy
 import itertools
 import json
 import re
@@ -18,7 +19,7 @@ from xrisk.datasets import make_spurious
 from xrisk.report import render, write_report
 from xrisk.report.figures import ticks
 from xrisk.report.page import _environment
-from xrisk.report.phrases import cards, summary, verdict
+from xrisk.report.phrases import cards, proof, summary, verdict
 from xrisk.study import Difference, Verdict, compare
 from xrisk.tables import parts
 
@@ -140,6 +141,12 @@ def test_a_group_of_one_row_is_not_told_as_rows(study):
     assert "the smallest, few, has 1 row, the largest" in render(study._replace(sizes=sizes))
 
 
+def test_a_least_size_of_one_row_is_not_told_as_rows(rows):
+    found = compare(xrisk.GroupDROClassifier(alpha=0.5, l2=1e-2, random_state=0), *rows, min_group_size=1)
+    assert "1 validation rows" not in render(found)
+    assert "4 groups of at least 1 validation row;" in verdict(found)
+
+
 def test_small_groups_are_folded_and_said_to_be_left_out(study, page):
     few = study.verdict.small
     assert few == 2
@@ -153,8 +160,17 @@ def test_small_groups_are_folded_and_said_to_be_left_out(study, page):
 def test_where_no_group_is_large_the_page_names_no_worst_one(rows):
     study = compare(xrisk.GroupDROClassifier(alpha=0.5, l2=1e-2, random_state=0), *rows, min_group_size=1000)
     page = render(study)
-    assert "No group has 1000 validation rows, so the models cannot be told apart" in page
+    assert "No group has 1,000 validation rows, so the models cannot be told apart" in page
     assert study.to_dict()["models"][0]["worst"] is None
+
+
+@pytest.mark.parametrize(("relative", "most", "card"), [(1e-9, "0.001", "0.01"), (3.34e-4, "0.034", "0.04")])
+def test_what_is_left_to_gain_is_rounded_up(study, relative, most, card):
+    model = copy.copy(study.robust.model)
+    model.certificate_ = model.certificate_._replace(relative=relative)
+    found = study._replace(arms=(*study.arms[:-1], study.robust._replace(model=model)))
+    assert f"within {most}\u202f%" in proof(found).headline
+    assert cards(found)[-1].values[0][1] == f"≤ {card}\u202f%"
 
 
 def test_every_headline_has_all_three_models(study):
@@ -165,6 +181,18 @@ def test_every_headline_has_all_three_models(study):
 
 def test_the_metric_is_named_beside_the_loss(page):
     assert "Trained on the logistic loss, scored by accuracy" in page
+
+
+@pytest.mark.parametrize(("metric", "name"), [("neg_log_loss", "log loss"), ("balanced_accuracy", "balanced accuracy")])
+def test_another_metric_is_named_wherever_it_is_told(rows, metric, name):
+    found = compare(xrisk.GroupDROClassifier(alpha=0.5, l2=1e-2, random_state=0), *rows, metric=metric)
+    page = render(found)
+    assert f"Trained on the logistic loss, scored by {name}" in page
+    assert f"Judged by {name} on the worst of 2 groups" in page
+    assert f"{name.capitalize()} on the worst group: ERM " in page
+    assert f"Worst group, {name}" in page
+    assert data_of(page)[0]["settings"]["metric"] == metric
+    assert "NaN" not in page
 
 
 @pytest.mark.parametrize("key", ["erm", "reweighted", "robust"])
@@ -180,6 +208,13 @@ def test_the_verdict_has_the_same_words_whoever_wins(study, key):
     name = study.arm(key).name
     assert all(f"{name} beats {study.arm(other).name} by +10.0 to +30.0" in said for other in others)
     assert said.endswith(f"Recommended is the simplest that no other is sure to beat: {name}.")
+
+
+@pytest.mark.parametrize(("key", "told"), [("erm", False), ("robust", True)])
+def test_a_recommended_model_that_is_nearly_constant_is_said_to_be(study, key, told):
+    found = study._replace(is_nearly_constant=True, verdict=study.verdict._replace(recommended=key))
+    assert ("it is hardly better than a constant model" in summary(found)) == told
+    assert ("it is hardly better than a constant model" in verdict(found)) == told
 
 
 def test_models_that_rows_cannot_tell_apart_are_said_to_be(study):

@@ -6,7 +6,8 @@ from sklearn.linear_model import LogisticRegression
 
 import xrisk
 from xrisk.datasets import make_spurious
-from xrisk.study import compare
+from xrisk.metrics import METRICS, group_report
+from xrisk.study import SCORES, compare, judge
 from xrisk.study.verdict import decide
 from xrisk.tables import parts
 from xrisk.tables.rows import Part
@@ -71,9 +72,9 @@ def test_the_rows_that_choose_a_strength_cannot_judge_it(rows):
         compare(xrisk.GroupDROClassifier(), *rows, l2=(1e-3, 1.0))
 
 
-def judged(*columns, groups, task="classification", min_group_size=30):
-    keys = ("erm", "reweighted", "robust")[: len(columns)]
-    return decide(keys, np.column_stack(columns), np.asarray(groups), task=task, min_group_size=min_group_size)
+def judged(*columns, groups, metric="accuracy", min_group_size=30, **options):
+    keys, gains, score = ("erm", "reweighted", "robust")[: len(columns)], np.column_stack(columns), SCORES[metric]
+    return decide(keys, gains, np.asarray(groups), score=score, min_group_size=min_group_size, **options)
 
 
 def test_a_few_rows_decide_nothing():
@@ -123,8 +124,90 @@ def test_bounds_hold_the_true_difference_about_as_often_as_they_say():
 
 def test_errors_of_a_regression_are_compared_as_roots():
     error = np.random.default_rng(0).standard_normal(4000) ** 2
-    (bound,) = judged(-9.0 * error, -error, groups=np.zeros(4000), task="regression").differences
+    (bound,) = judged(-9.0 * error, -error, groups=np.zeros(4000), metric="neg_root_mean_squared_error").differences
     assert bound.low < 2.0 < bound.high
+
+
+def test_other_errors_are_compared_as_they_are():
+    error = np.abs(np.random.default_rng(0).standard_normal(4000))
+    (bound,) = judged(-3.0 * error, -error, groups=np.zeros(4000), metric="neg_mean_absolute_error").differences
+    assert bound.low < 2.0 * error.mean() < bound.high
+    assert bound.low > 1.0
+
+
+def test_in_a_balanced_accuracy_a_rare_class_counts_as_much_as_a_common_one():
+    rare = np.arange(1000) < 100
+    options = {"groups": np.zeros(1000), "cells": rare.astype(int)}
+    (balanced,) = judged(~rare, np.ones(1000), metric="balanced_accuracy", **options).differences
+    assert balanced.low < 0.5 < balanced.high
+    assert balanced.low > 0.4
+
+
+def test_a_class_of_one_row_decides_no_balanced_accuracy():
+    rare = np.arange(100) < 1
+    found = judged(~rare, np.ones(100), groups=np.zeros(100), cells=rare.astype(int), metric="balanced_accuracy")
+    assert found.recommended == "erm"
+
+
+CLASSIFIER, REGRESSOR = xrisk.GroupDROClassifier(l2=0.1), xrisk.GroupDRORegressor(l2=0.1)
+RESPONSES = {"neg_log_loss": "predict_proba"}
+
+
+@pytest.mark.parametrize("metric", SCORES)
+def test_the_scores_of_a_study_are_those_of_the_metrics_of_this_name(rows, metric):
+    score, (X, y, groups) = SCORES[metric], rows[0]
+    y = y if score.task == "classification" else X[:, 0] + 0.1 * X[:, 1]
+    model = (CLASSIFIER if score.task == "classification" else REGRESSOR).fit(X, y, groups=groups)
+    found = judge(model, X, y, groups, metric=metric, min_group_size=1)
+    guess = getattr(model, RESPONSES.get(metric, "predict"))(X)
+    known = group_report(y, guess, groups=groups, metric=metric, min_group_size=1)
+    sign = 1.0 if score.is_share else -1.0
+    assert [row.name for row in found] == [row.name for row in known]
+    np.testing.assert_allclose([row.score for row in found], [sign * row.score for row in known])
+    assert found.overall.score_low <= found.overall.score <= found.overall.score_high
+    assert (found.metric, metric in METRICS) == (score.name, True)
+
+
+def test_a_class_that_the_model_does_not_know_has_a_finite_log_loss(rows):
+    X, y, groups = rows[0]
+    model = CLASSIFIER.fit(X, y, groups=groups)
+    found = judge(model, X, np.full(y.size, 7), groups, metric="neg_log_loss")
+    assert found.overall.score == pytest.approx(-np.log(np.finfo(float).eps))
+
+
+@pytest.mark.parametrize(
+    ("model", "metric", "said"),
+    [
+        (CLASSIFIER, "acuracy", "metric must be one of accuracy, balanced_accuracy, neg_log_loss .* got 'acuracy'"),
+        (CLASSIFIER, "neg_mean_squared_error", "for a classification, got 'neg_mean_squared_error'"),
+        (
+            REGRESSOR,
+            "accuracy",
+            "metric must be one of neg_root_mean_squared_error, .* for a regression, got 'accuracy'",
+        ),
+        (CLASSIFIER, 3, "metric must be one of .* got 3"),
+        (
+            xrisk.GroupDROClassifier(loss="hinge"),
+            "neg_log_loss",
+            "metric must be one without probabilities for loss='hinge', got 'neg_log_loss'",
+        ),
+    ],
+)
+def test_a_metric_that_does_not_fit_is_refused_in_a_sentence(rows, model, metric, said):
+    with pytest.raises(ValueError, match=said):
+        compare(model, *rows, metric=metric)
+
+
+def test_the_metric_of_a_study_chooses_and_judges():
+    table = make_spurious(600, random_state=0)
+    train, held = parts(table.X, table.y, table.groups, validation=0.5)
+    rows = (train, *parts(*held, validation=0.5))
+    model = xrisk.GroupDROClassifier(alpha=0.5, random_state=0)
+    found = compare(model, *rows, l2=(1e-3, 10.0), metric="neg_log_loss")
+    assert found.metric == "log loss"
+    assert found.settings["metric"] == "neg_log_loss"
+    alone = [compare(model, *rows, l2=(l2,), metric="neg_log_loss").arms[0].validation.worst for l2 in (1e-3, 10.0)]
+    assert found.arms[0].validation.worst.score == min(row.score for row in alone)
 
 
 def test_the_verdict_of_a_study_is_on_its_large_groups(study):
@@ -139,5 +222,13 @@ def test_a_model_hardly_better_than_a_constant_one_is_told(signal, told):
     X, groups = rng.standard_normal((400, 3)), np.repeat(["a", "b"], 200)
     y = np.where(signal * X[:, 0] + rng.logistic(size=400) > 0, "yes", "no")
     part = Part(X, y, groups)
-    notes = compare(xrisk.GroupDROClassifier("max"), part, part).notes
-    assert any("hardly better than a constant one" in note for note in notes) == told
+    found = compare(xrisk.GroupDROClassifier("max"), part, part)
+    assert any("hardly better than a constant one" in note for note in found.notes) == told
+    assert found.is_nearly_constant == told
+
+
+def test_what_a_fit_warns_of_is_told_of_the_training_rows(rows):
+    train, validation = rows
+    groups = np.where(np.arange(train.y.size) < 3, "few", train.groups)
+    notes = compare(xrisk.GroupDROClassifier(l2=0.1), train._replace(groups=groups), validation).notes
+    assert any(note.startswith("Among the training rows 1 of 5 groups has fewer than 10 rows") for note in notes)

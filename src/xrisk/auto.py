@@ -185,6 +185,10 @@ class Auto(NamedTuple):
             stages.append(Stage(task, first, 1))
         if np.isfinite(costs.newton):  # where L-BFGS costs more, or a method ends short of the certificate
             stages.append(Stage(task, Newton(hessian_rows=HESSIAN_ROWS), 1))
+            is_sampled = row_count(pass_rows(g)) > 2 * HESSIAN_ROWS * inner_size(problem.inner)
+            stages += [
+                Stage(task, Newton(), 1)
+            ] * is_sampled  # columns of unlike scales may need the Hessian of all rows
         return stages
 
     def worth_a_sample(self, problem: Problem, share: float, step: float) -> bool:
@@ -368,7 +372,7 @@ def _followed(problem: Staged, solver: Auto, state: AutoState) -> AutoState:
         run = run._replace(ended=0)
         return with_running(stage.solver, state, run)._replace(tol=0.2 * state.tol, tries=tries)
     if state.stage + 1 < len(problem.stages):
-        return _begin(problem, state._replace(tol=max(ASKED * solver.tol, FIRST_TOL), tries=0), state.stage + 1, WARM)
+        return _begin(problem, state._replace(tries=0), state.stage + 1, WARM)
     return state._replace(ended=ENDINGS.index(stop if stop in (Stop.FLAT, Stop.UNBOUNDED) else Stop.ROUNDING))
 
 
@@ -378,7 +382,7 @@ def _after(problem: Staged, state: AutoState) -> int:
     there = problem.stages[following]
     seconds = (MORE * state.lbfgs.t + 5.0) * problem.lbfgs_step_seconds
     if there.last and state.lbfgs.t and problem.newton_seconds < seconds:
-        return len(problem.stages) - 1
+        return following + 1
     return following
 
 
@@ -420,7 +424,7 @@ def _certified(problem: Staged, solver: Auto, state: AutoState, run: Any, slopes
     state = _counted(state._replace(primal=better.primal, dual=better.dual), known.passes - made)
     if new.primal <= old.primal:
         state = state._replace(w=run.w, y=run.y, value=run.value)
-    return state, not better.relative > 0.9 * old.relative
+    return state, not better.gap > 0.9 * old.gap  # the relative gap is 1 for any bound far below zero
 
 
 def bounds(state: AutoState) -> Certificate:

@@ -41,6 +41,8 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     target = Path(path).resolve()
     if target.is_dir():
         raise ValueError(f"path must be a file, {path} is a directory")
+    if target.exists() and not target.is_file():
+        raise ValueError(f"path must be a file, {path} is a device or a pipe")
     scratch = target.with_name(f".{uuid.uuid4().hex}.tmp")
     try:
         with _opened(scratch, path) as file:

@@ -72,7 +72,7 @@ def encode_groups(groups: Any, n: int) -> Grouping:
 
     Parameters
     ----------
-    groups : array, Series, DataFrame or list
+    groups : array, Series, DataFrame, pyarrow Table or list
         One label for each row (numbers, strings, categories, dates); or several columns — a matrix (n, columns), a
         DataFrame, a list of columns — whose intersections are the groups; or two or more boolean
         columns, which are membership: groups may overlap. A square list of lists is a list of columns.
@@ -108,8 +108,8 @@ def encode_groups(groups: Any, n: int) -> Grouping:
 def _columns(groups: Any, n: int) -> tuple[list[np.ndarray], list[str]]:
     """Columns of n labels each, and what they are called."""
     if hasattr(groups, "columns"):
-        titles = [str(title) for title in groups.columns]
-        columns = [_labels(groups[title]) for title in groups.columns]
+        known = getattr(groups, "column_names", groups.columns)  # the columns of a pyarrow Table are not their names
+        titles, columns = [str(title) for title in known], [_labels(groups[title]) for title in known]
     elif isinstance(groups, list | tuple) and _is_columns(groups, n):
         columns, titles = [_labels(column) for column in groups], []
     else:

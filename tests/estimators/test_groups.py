@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import sklearn
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -258,6 +258,19 @@ def test_a_search_routes_groups_and_judges_the_worst(routing):
     search = GridSearchCV(classifier(), {"l2": [1e-3, 10.0]}, scoring=scoring, cv=3)
     search.fit(X, Y, groups=NAMES)
     assert search.best_estimator_.groups_ == tuple(f"g{i}" for i in range(6))
+
+
+def test_a_search_that_keeps_the_groups_for_itself_is_told():
+    folds = GroupKFold(2)
+    with pytest.warns(UserWarning, match="fit was given no groups in a search .*enable_metadata_routing=True"):
+        GridSearchCV(classifier(), {"l2": [0.01, 0.1]}, cv=folds).fit(X, Y, groups=NAMES)
+    with pytest.warns(UserWarning, match="all rows are one group"):
+        cross_validate(regressor(), X, X[:, 0], groups=NAMES, cv=folds)
+
+
+def test_without_groups_a_fit_of_ones_own_and_a_routed_search_say_nothing(routing):
+    classifier().fit(X, Y)
+    GridSearchCV(classifier(), {"l2": [0.01, 0.1]}, cv=2).fit(X, Y)
 
 
 def test_a_pipeline_in_cross_validation_routes_groups(routing):

@@ -292,6 +292,13 @@ def test_a_counting_wrapper_runs_the_same_iterations_uncompiled(case):
     assert_same(solver.advance(counted, state, 20, rng), plain, rtol=1e-12, atol=1e-12)
 
 
+@each_plain
+def test_arrays_of_a_state_lie_in_one_piece_as_those_of_a_checkpoint_do(case):
+    problem, solver, state, rng = begin(case)
+    found = leaves(solver.advance(problem, state, case.cut, rng))
+    assert [name for name, array in found.items() if not array.flags.c_contiguous] == []
+
+
 @each
 def test_resuming_equals_never_stopping(case, tmp_path):
     path = tmp_path / "run"

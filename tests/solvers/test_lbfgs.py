@@ -32,6 +32,16 @@ def test_a_direction_solves_with_the_hessian_of_the_coupling(divergence, steps, 
     np.testing.assert_allclose(lbfgs.direction(task, state), expected, rtol=1e-7, atol=1e-12)
 
 
+@pytest.mark.parametrize(("diagonal", "told"), [(1e-40, False), (-2.0, True)], ids=["nearly singular", "indefinite"])
+def test_a_matrix_that_rounding_has_spoiled_is_no_warning_and_no_error(diagonal, told, plain, monkeypatch):
+    task, state = state_after(xrisk.group_dro(*table(), divergence="max", l2=0.1), 1)
+    k = lbfgs.coupling_rows(task, state).shape[0]
+    spoiled = np.diag([1e20] * (k - 1) + [diagonal])
+    monkeypatch.setattr(lbfgs, "remembered_gram", lambda state, A: spoiled)
+    plain_step = lbfgs.two_loops(state, state.grad)
+    assert np.array_equal(lbfgs.direction(task, state), plain_step) == told
+
+
 @pytest.mark.parametrize("divergence", ["max", "kl"])
 def test_rows_of_the_coupling_make_its_hessian(divergence, plain):
     """By differences of the gradient of the coupling, the gradients of the inner functions staying as they are."""

@@ -22,10 +22,12 @@ from xrisk.cli.options import (
     DEFAULT_LOSS,
     Refused,
     divergence_options,
+    metric_option,
     min_group_size_option,
     numbers,
     one_line_errors,
     refuse_unwritable,
+    seed_option,
     words,
 )
 from xrisk.cli.screen import FRAME, plain, progress, report_grid, study_grid
@@ -42,6 +44,7 @@ from xrisk.tables.read import read_table
 from xrisk.tables.rows import group_names
 
 NOT_CERTIFIED = 3
+COLUMNS_SHOWN = 40  # in the table on a terminal
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -72,8 +75,9 @@ app.add_command(compare_methods, "compare")
 @click.option(
     "--test", type=float, help="Share of test rows, for the verdict. Default with several --l2: --validation."
 )
+@metric_option
 @min_group_size_option
-@click.option("--seed", default=0, show_default=True, help="Of the split and of the fit.")
+@seed_option
 @click.option("--tol", default=1e-3, show_default=True, help="Certified relative gap to reach.")
 @click.option("--max-seconds", type=float, help="Limit on the time of each fit.")
 @click.option("--out", type=click.Path(dir_okay=False), help="Write the model that the verdict recommends here.")
@@ -84,17 +88,18 @@ app.add_command(compare_methods, "compare")
 def fit(data: str, **options: Any) -> None:
     """Fit a model on a table (CSV or Parquet), beside plain and re-weighted ones.
 
-    The three models have the same loss and penalty and are judged by one rule: the score of their worst group of
-    validation rows, among groups of at least --min-group-size rows. Recommended is the simplest that no other is sure
-    to beat (confidence 95 %). Of several strengths --l2 each model gets its best by its worst group of validation
-    rows, and the verdict is on test rows apart from these. --out writes the recommended model, --save names another.
+    The three models have the same loss and penalty and are judged by one rule: the score (--metric) of their worst
+    group of validation rows, among groups of at least --min-group-size rows. Recommended is the simplest that no other
+    is sure to beat (confidence 95 %). Of several strengths --l2 each model gets its best by its worst group of
+    validation rows, and the verdict is on test rows apart from these. --out writes the recommended model, --save names
+    another.
     """
     asked = TableOptions(**{name: options[name] for name in TableOptions._fields})
     quiet = options["as_json"]
     for path in (options["out"], options["page"]):
         refuse_unwritable(path)
-    if asked.bins < 2 or options["seed"] < 0:
-        raise Refused(f"--bins must be at least 2 and --seed not negative, got {asked.bins} and {options['seed']}")
+    if asked.bins < 2:
+        raise Refused(f"--bins must be at least 2, got {asked.bins}")
     several = len(options["l2"]) > 1
     test = options["validation"] if several and options["test"] is None else options["test"]
     shares = {"validation": options["validation"], "test": test}
@@ -131,8 +136,11 @@ def _column_grid(prepared: Prepared, data: str) -> Grid:
     grid = Grid(title=Text(f"{plain(data)}: {rows}; columns as guessed"), **FRAME)
     for title in ("column", "taken as", ""):
         grid.add_column(title, overflow="fold")
-    for name, kind, detail in column_rows(prepared.encoding):
+    told = column_rows(prepared.encoding)
+    for name, kind, detail in told[:COLUMNS_SHOWN]:
         grid.add_row(Text(plain(name)), kind, Text(detail, style="dim"))
+    if len(told) > COLUMNS_SHOWN:
+        grid.add_row(Text(f"… {len(told) - COLUMNS_SHOWN:,} more"), "", Text("--json tells all", style="dim"))
     return grid
 
 
@@ -154,6 +162,7 @@ def _study(prepared: Prepared, data: str, options: dict[str, Any], err: Console,
             prepared.validation,
             prepared.test,
             l2=options["l2"],
+            metric=options["metric"],
             min_group_size=options["min_group_size"],
             title=f"{target} by {' × '.join(groups)}",
             description=f"{Path(data).name}: predict {target} from {columns}.",
@@ -182,17 +191,18 @@ def _tell_proof(out: Console, study: Study) -> None:
         f"Robust model: {said}; {proof.dual:.6g} ≤ optimum ≤ {proof.primal:.6g}, relative gap {proof.relative:.1e}.",
         highlight=False,
     )
-    for sentence in (scored(study), verdict(study)):
+    for sentence in (scored(study.robust.model, study.metric), verdict(study)):
         out.print(sentence, highlight=False, markup=False)
 
 
 @app.command()
 @click.argument("model")
 @click.argument("data")
+@metric_option
 @min_group_size_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
 @one_line_errors
-def evaluate(model: str, data: str, min_group_size: int, as_json: bool) -> None:
+def evaluate(model: str, data: str, metric: str | None, min_group_size: int, as_json: bool) -> None:
     """Score a model that `xrisk fit` wrote on the groups of another table; the table is encoded as it was then."""
     if not Path(model).exists():
         raise Refused(f"{model} does not exist")
@@ -203,7 +213,8 @@ def evaluate(model: str, data: str, min_group_size: int, as_json: bool) -> None:
         raise Refused(f"{data}: the target {fitted.encoding.target!r} has no values")
     frame = frame[held]
     groups = group_names(fitted.encoding.group_labels(frame), len(frame))
-    report = judge(fitted.model, fitted.predict(frame), y, groups, min_group_size)
+    rows = fitted.encoding.encode(frame)
+    report = judge(fitted.model, rows, y, groups, metric=metric, min_group_size=min_group_size)
     without = int((~held).sum())
     unseen = sorted(set(np.unique(groups).tolist()) - set(fitted.groups))
     strange = _strange_classes(fitted, y)
@@ -220,7 +231,7 @@ def evaluate(model: str, data: str, min_group_size: int, as_json: bool) -> None:
         named = ", ".join(map(plain, strange["classes_not_trained_on"]))
         out.print(Text(f"Classes without training rows, never predicted: {named}.", style="dim"))
     out.print(report_grid(report, f"{plain(data)}, {counted(len(frame), 'row', 'rows')}, by {plain(model)}"))
-    out.print(Text(worst_group(report, plain)))
+    out.print(Text(f"{worst_group(report, plain)} {scored(fitted.model, report.metric)}"))
 
 
 def _strange_classes(fitted: TableModel, y: np.ndarray) -> dict[str, list[str]]:
@@ -239,7 +250,7 @@ def _table_model(path: str) -> TableModel:
 
 @app.command()
 @click.option("--report", "page", type=click.Path(dir_okay=False), default="xrisk-demo.html", show_default=True)
-@click.option("--seed", default=0, show_default=True, help="Of the data, the splits and the fits.")
+@seed_option
 @min_group_size_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
 @one_line_errors

@@ -1,5 +1,6 @@
 """What the commands share: options as lists, refusals as one sentence."""
 
+import os
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -9,6 +10,7 @@ import click
 
 from xrisk.applications.arguments import DIVERGENCES, divergences_that_take
 from xrisk.metrics import MIN_GROUP_SIZE
+from xrisk.study import SCORES
 
 DEFAULT_LOSS = {"classification": "logistic", "regression": "squared"}
 
@@ -49,6 +51,15 @@ min_group_size_option = click.option(
     help="Groups with fewer rows to be judged by are left out of the verdict.",
 )
 
+seed_option = click.option(
+    "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Of the rows drawn and of the fits."
+)
+metric_option = click.option(
+    "--metric",
+    type=click.Choice(list(SCORES)),
+    help="What models are judged by. Default: accuracy for classes, neg_root_mean_squared_error for numbers.",
+)
+
 
 def words(context: Any, option: Any, value: str | None) -> tuple[str, ...]:
     """An option of words with commas between."""
@@ -77,6 +88,13 @@ def one_line_errors(command: Callable) -> Callable:
 
 
 def refuse_unwritable(path: str | None) -> None:
-    """Refuse a file in a folder that does not exist, before the work is done."""
-    if path is not None and not Path(path).resolve().parent.is_dir():
+    """Refuse a file that cannot be written, before the work is done."""
+    if path is None:
+        return
+    target = Path(path).resolve()
+    if not target.parent.is_dir():
         raise Refused(f"{path} cannot be written: its folder does not exist")
+    if target.exists() and not target.is_file():
+        raise Refused(f"{path} cannot be written: it is a device or a pipe")
+    if not os.access(target.parent, os.W_OK):
+        raise Refused(f"{path} cannot be written: its folder is not yours to write to")

@@ -29,6 +29,7 @@ from xrisk.run.clock import ctrl_c, now
 from xrisk.run.observers import ProgressBar, Snapshot, TracePoint
 from xrisk.solvers.base import check_positive, whole
 
+LARGEST_TARGET = 1e150
 USER = 4  # frames up from where a fit warns to where it is called
 GRACE = 0.5  # seconds that a certificate may take after the time of a fit is up
 
@@ -447,7 +448,10 @@ class LinearRobustRegressor(RegressorMixin, LinearRobust):
     """Targets are numbers."""
 
     def _coded(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-        return np.asarray(y, dtype=np.float64)
+        target = np.asarray(y, dtype=np.float64)
+        if np.abs(target).max() > LARGEST_TARGET:
+            raise ValueError(f"y must be at most {LARGEST_TARGET:g} in size for squares to be finite: scale it")
+        return target
 
     def _n_scores(self) -> int:
         return 1

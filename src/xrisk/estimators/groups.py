@@ -19,6 +19,7 @@ from xrisk.estimators.base import (
     check_finite,
     check_names,
 )
+from xrisk.estimators.routing import warn_of_lost_groups
 from xrisk.estimators.watching import with_callbacks
 from xrisk.grouping import Grouping, distinct, encode_groups
 from xrisk.inner.oracle import exact_values, inner_count
@@ -82,6 +83,7 @@ class GroupRobust(LinearRobust):
 
     # groups go to fit without being asked for: a robust model that does not see them is another model
     __metadata_request__fit = {"groups": True}  # noqa: RUF012
+    _without_groups: str  # what the groups are then, in words
 
     @with_callbacks
     def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> Any:
@@ -112,6 +114,7 @@ class GroupRobust(LinearRobust):
         if training.weight is not None:
             refuse_weightless(grouping.names, grouping.rows(), training.weight)
         if groups is None:
+            warn_of_lost_groups(self._without_groups, USER)
             return grouping
         if grouping.missing:
             warnings.warn(of_missing(grouping.missing, "group"), stacklevel=USER)
@@ -146,12 +149,16 @@ class GroupRobust(LinearRobust):
 class GroupRobustClassifier(GroupRobust, LinearRobustClassifier):
     """Without groups the classes are the groups."""
 
+    _without_groups = "the classes are its groups"
+
     def _default_groups(self, target: np.ndarray) -> Grouping:
         return groups_of_classes(self.classes_, target)
 
 
 class GroupRobustRegressor(GroupRobust, LinearRobustRegressor):
     """Without groups there is one group."""
+
+    _without_groups = "all rows are one group"
 
     def _default_groups(self, target: np.ndarray) -> Grouping:
         return Grouping(np.zeros(target.size, dtype=np.int64), ("all",), 0, ())

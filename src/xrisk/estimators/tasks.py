@@ -17,6 +17,7 @@ from xrisk.estimators.groups import (
     of_tiny_groups,
     refuse_weightless,
 )
+from xrisk.estimators.routing import warn_of_lost_groups
 from xrisk.estimators.watching import with_callbacks
 from xrisk.functions import MaxOuter, block_value
 from xrisk.grouping import BETWEEN, Grouping, encode_groups
@@ -170,6 +171,8 @@ class MultiTaskGroupDROClassifier(LinearRobustClassifier):
         table = TaskTable(tasking, grouping, task_cells(tasking.labels, grouping.labels, n))
         if training.weight is not None:
             refuse_weightless(table.names(), table.rows(), training.weight)
+        if tasks is None and groups is None:
+            warn_of_lost_groups("there is one task and the classes are its groups", USER)
         for what, known in (("task", tasking), ("group", grouping)):
             if known.missing:
                 warnings.warn(of_missing(known.missing, what), stacklevel=USER)

@@ -1,11 +1,12 @@
 """What the arguments of scores mean: words for metrics, rows of one length, weights, the least size of a group."""
 
+import numbers
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import accuracy_score, mean_absolute_error, mean_squared_error
+from sklearn.metrics import accuracy_score, mean_absolute_error, mean_squared_error, root_mean_squared_error
 
 Metric = Callable[..., float]
 MIN_GROUP_SIZE = 30  # rows; of fewer a score is mostly chance
@@ -13,6 +14,10 @@ MIN_GROUP_SIZE = 30  # rows; of fewer a score is mostly chance
 
 def _neg_mean_squared_error(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
     return -float(mean_squared_error(y_true, y_pred, sample_weight=sample_weight))
+
+
+def _neg_root_mean_squared_error(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
+    return -float(root_mean_squared_error(y_true, y_pred, sample_weight=sample_weight))
 
 
 def _neg_mean_absolute_error(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
@@ -58,6 +63,7 @@ METRICS: dict[str, Metric] = {  # of all of them more is better, as of scikit-le
     "accuracy": accuracy_score,
     "balanced_accuracy": _balanced_accuracy,
     "neg_log_loss": _neg_log_loss,  # of probabilities
+    "neg_root_mean_squared_error": _neg_root_mean_squared_error,
     "neg_mean_squared_error": _neg_mean_squared_error,
     "neg_mean_absolute_error": _neg_mean_absolute_error,
 }
@@ -80,9 +86,31 @@ def metric_on(metric: str | Metric, y_true: np.ndarray) -> Metric:
     return partial(found, classes=np.unique(y_true)) if found is _neg_log_loss else found
 
 
+def is_number(value: Any, low: float, high: float) -> bool:
+    """Whether a value is a number between two others, themselves included; a truth value is none."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool) and low <= float(value) <= high
+
+
+def is_count(value: Any, least: int) -> bool:
+    """Whether a value is a whole number from ``least`` on."""
+    return is_number(value, least, 2**53) and value == int(value)
+
+
+def array_of_numbers(name: str, values: Any) -> np.ndarray:
+    """An argument as an array of numbers; anything else is refused by its name."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be numbers, got {_clipped(repr(values))}") from error
+
+
+def _clipped(text: str, width: int = 60) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
 def least_size(min_group_size: Any) -> int:
     """A least number of rows, checked."""
-    if isinstance(min_group_size, bool) or min_group_size != int(min_group_size) or min_group_size < 1:
+    if not is_count(min_group_size, 1):
         raise ValueError(f"min_group_size must be a number of rows, at least 1, got {min_group_size!r}")
     return int(min_group_size)
 
@@ -97,9 +125,16 @@ def same_length(y_true: Any, y_pred: Any) -> tuple[np.ndarray, np.ndarray]:
     return y_true, y_pred
 
 
+def refuse_nan(metric: str | Metric, **arrays: np.ndarray) -> None:
+    """Refuse NaN among what a named metric is computed of; a callable may have its own mind about it."""
+    for name, array in arrays.items():
+        if isinstance(metric, str) and array.dtype.kind == "f" and np.isnan(array).any():
+            raise ValueError(f"{name} must hold no NaN for metric={metric!r}, got {np.isnan(array).sum()} of them")
+
+
 def weights_of(sample_weight: Any, n: int) -> np.ndarray:
     """Weights of n values, the largest of them 1."""
-    weight = np.asarray(sample_weight, dtype=np.float64)
+    weight = array_of_numbers("sample_weight", sample_weight)
     if weight.shape != (n,) or not (np.isfinite(weight) & (weight >= 0.0)).all():
         raise ValueError(f"sample_weight must be finite and non-negative, one for each of the {n} values")
     largest = weight.max()

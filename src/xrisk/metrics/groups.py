@@ -9,7 +9,17 @@ import numpy as np
 from sklearn.metrics import accuracy_score
 
 from xrisk.grouping import encode_groups
-from xrisk.metrics.arguments import MIN_GROUP_SIZE, Metric, least_size, metric_on, same_length
+from xrisk.metrics.arguments import (
+    MIN_GROUP_SIZE,
+    Metric,
+    array_of_numbers,
+    is_count,
+    is_number,
+    least_size,
+    metric_on,
+    refuse_nan,
+    same_length,
+)
 from xrisk.metrics.intervals import Interval, percentiles, wilson_interval
 from xrisk.metrics.report import GroupReport, GroupRow
 
@@ -71,11 +81,12 @@ def group_report(
     In brackets: intervals of confidence 95%, each group for itself.
     1 group has fewer than 3 rows: listed last, never the worst.
     """
-    if not 0.0 < confidence < 1.0:
+    if not is_number(confidence, 0.0, 1.0) or confidence in (0, 1):
         raise ValueError(f"confidence must be between 0 and 1, got {confidence!r}")
-    if bootstrap != int(bootstrap) or bootstrap < 0:
+    if not is_count(bootstrap, 0):
         raise ValueError(f"bootstrap must be a number of resamples, 0 for none, got {bootstrap!r}")
     y_true, y_pred = same_length(y_true, y_pred)
+    refuse_nan(metric, y_true=y_true, y_pred=y_pred)
     grouping = encode_groups(groups, len(y_true))
     measure = _Measure(
         metric_on(metric, y_true),
@@ -153,7 +164,7 @@ def _badness(row: GroupRow, better: float, least: int) -> tuple[bool, bool, floa
 
 
 def _losses(losses: Any, n: int) -> np.ndarray:
-    losses = np.asarray(losses, dtype=np.float64)
+    losses = array_of_numbers("losses", losses)
     if losses.shape != (n,):
         raise ValueError(f"losses must have one number for each of the {n} rows, got shape {losses.shape}")
     if not np.isfinite(losses).all():
@@ -166,7 +177,7 @@ def _group_weights(weights: Any, names: tuple[str, ...]) -> dict[str, float]:
         return {}
     if isinstance(weights, Mapping):
         return {str(name): float(weight) for name, weight in weights.items()}
-    weights = np.asarray(weights, dtype=np.float64)
+    weights = array_of_numbers("weights", weights)
     if weights.shape != (len(names),):
         raise ValueError(f"weights must have one number for each of the {len(names)} groups, got shape {weights.shape}")
     return dict(zip(names, weights.tolist(), strict=True))

@@ -11,9 +11,12 @@ from xrisk.grouping import encode_groups
 from xrisk.metrics.arguments import (
     MIN_GROUP_SIZE,
     Metric,
+    array_of_numbers,
+    is_number,
     least_size,
     metric_of,
     metric_on,
+    refuse_nan,
     same_length,
     weights_of,
 )
@@ -39,8 +42,9 @@ def worst_group_score(
     groups : array (n,), several columns, or boolean membership
         As `xrisk.grouping.encode_groups` takes them; rows with a missing group are a group of their own.
     metric : str or callable
-        "accuracy", "balanced_accuracy", "neg_log_loss", "neg_mean_squared_error", "neg_mean_absolute_error", or
-        ``metric(y_true, y_pred)`` of the rows of one group, with the keyword ``sample_weight`` where weights are given.
+        "accuracy", "balanced_accuracy", "neg_log_loss", "neg_root_mean_squared_error", "neg_mean_squared_error",
+        "neg_mean_absolute_error", or ``metric(y_true, y_pred)`` of the rows of one group, with the keyword
+        ``sample_weight`` where weights are given.
         A callable must do with what one group holds: one class only, for example. ``"neg_log_loss"`` takes
         probabilities of the classes that ``y_true`` holds; ``"balanced_accuracy"`` is over the classes of the group.
     sample_weight : array (n,), optional
@@ -73,6 +77,7 @@ def worst_group_score(
     if isinstance(metric, str) and not greater_is_better:
         raise ValueError(f"greater_is_better must be True for metric={metric!r}: more of it is better")
     y_true, y_pred = same_length(y_true, y_pred)
+    refuse_nan(metric, y_true=y_true, y_pred=y_pred)
     grouping = encode_groups(groups, len(y_true))
     weight = np.ones(len(y_true)) if sample_weight is None else weights_of(sample_weight, len(y_true))
     sizes = [int(np.count_nonzero(weight[rows])) for rows in grouping.rows()]
@@ -175,16 +180,19 @@ def cvar(values: Any, alpha: float, sample_weight: Any = None) -> float:
     >>> round(cvar([1.0, 2.0, 3.0, 4.0], 0.375), 3)
     3.667
     """
-    values = np.asarray(values, dtype=np.float64)
+    values = array_of_numbers("values", values)
     if values.ndim != 1 or values.size == 0:
         raise ValueError(f"values must be a list of numbers, at least one, got shape {values.shape}")
     if np.isnan(values).any():
         raise ValueError("values must be numbers, some are NaN")
-    if not 0.0 < alpha <= 1.0:
+    if not is_number(alpha, 0.0, 1.0) or alpha == 0:
         raise ValueError(f"alpha must be in (0, 1], got {alpha!r}")
     weight = np.ones(values.size) if sample_weight is None else weights_of(sample_weight, values.size)
     order = np.argsort(-values, kind="stable")
     share = weight[order] / weight.sum()
     taken = np.clip(alpha - (np.cumsum(share) - share), 0.0, share)
     some = taken > 0.0  # 0 times an infinite loss is not a number
-    return float(taken[some] / taken.sum() @ values[order][some])
+    tail = values[order][some]
+    if tail[0] == np.inf and tail[-1] == -np.inf:
+        raise ValueError("values must not be infinite both ways in the tail: their mean is not a number")
+    return float(taken[some] / taken.sum() @ tail)

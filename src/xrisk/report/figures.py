@@ -7,6 +7,7 @@ import numpy as np
 
 from xrisk.report.phrases import percent, score
 from xrisk.study import Study
+from xrisk.study.scores import SHARES
 
 SHOWN = 12  # groups in a figure; the table has all
 HEIGHT = 190  # of a panel of the bounds
@@ -43,12 +44,12 @@ def _axis(values: list[float], metric: str) -> Scale:
     low, high = min(values), max(values)
     room = 0.06 * (high - low) or 0.05 * abs(high) or 0.05
     low, high = low - room, high + room
-    return Scale(max(low, 0.0), min(high, 1.0) if metric == "accuracy" else high)
+    return Scale(max(low, 0.0), min(high, 1.0) if metric in SHARES else high)
 
 
 def _tick_marks(scale: Scale, metric: str, about: int = 5) -> list[dict[str, Any]]:
     def name(value: float) -> str:
-        return percent(value, 0) if metric == "accuracy" else f"{value:.4g}"
+        return percent(value, 0) if metric in SHARES else f"{value:.4g}"
 
     return [{"at": scale.at(value), "name": name(value)} for value in ticks(scale.low, scale.high, about)]
 

@@ -102,10 +102,11 @@ def _view(study: Study) -> dict[str, Any]:
     return {
         "study": study,
         "metric": study.metric,
+        "better": phrases.better(study.metric),
         "objective": phrases.objective(study),
         "summary": phrases.summary(study),
         "trade": phrases.trade(study),
-        "scored": phrases.scored(study),
+        "scored": phrases.scored(study.robust.model, study.metric),
         "verdict": phrases.verdict(study),
         "proof": phrases.proof(study),
         "cards": phrases.cards(study),

@@ -1,5 +1,6 @@
 """Numbers and findings of a study as people read them."""
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -8,6 +9,7 @@ from xrisk.metrics import GroupReport
 from xrisk.phrases import counted
 from xrisk.run import Stop
 from xrisk.study import Study
+from xrisk.study.scores import SHARES
 
 THIN = "\u202f"  # narrow no-break space
 
@@ -22,6 +24,19 @@ def percent(share: float, digits: int = 1) -> str:
     return f"{100.0 * share:.{digits}f}{THIN}%"
 
 
+def percent_above(share: float, digits: int) -> str:
+    """A share in per cent, rounded up: what is said to be at most it must be.
+
+    Examples
+    --------
+    >>> from xrisk.report.phrases import percent_above
+    >>> percent_above(1e-9, 2).replace(THIN, " ")
+    '0.01 %'
+    """
+    fine = 10.0 ** (digits + 2)
+    return percent(math.ceil(share * fine) / fine, digits)
+
+
 def short(value: Any) -> str:
     """A number in four digits, anything else as it is."""
     if isinstance(value, float):
@@ -32,17 +47,17 @@ def short(value: Any) -> str:
 
 
 def score(value: float | None, metric: str) -> str:
-    """A score: per cent for accuracies, four digits for errors."""
+    """A score: per cent for accuracies, four digits for errors and losses."""
     if value is None:
         return "–"
-    return percent(value) if metric == "accuracy" else f"{value:#.4g}"
+    return percent(value) if metric in SHARES else f"{value:#.4g}"
 
 
 def interval(row: Any, metric: str) -> str:
     """The ends of a score's interval."""
     if row.score_low is None or row.score_high is None:
         return ""
-    if metric == "accuracy":
+    if metric in SHARES:
         return f"{100.0 * row.score_low:.0f}–{100.0 * row.score_high:.0f}"
     return f"{row.score_low:#.3g}–{row.score_high:#.3g}"
 
@@ -60,8 +75,9 @@ def objective(study: Study) -> str:
     return f"A linear model whose {said} is as small as can be."
 
 
-def _noun(study: Study) -> str:
-    return "accuracy" if study.metric == "accuracy" else "error"
+def better(metric: str) -> str:
+    """Which way a score is better."""
+    return "more is better" if metric in SHARES else "less is better"
 
 
 def _each(study: Study, rows: list[Any]) -> str:
@@ -72,18 +88,24 @@ def _each(study: Study, rows: list[Any]) -> str:
 
 def summary(study: Study) -> str:
     """The finding, in a sentence or two: every model, whoever does best."""
-    noun = _noun(study).capitalize()
+    noun = study.metric.capitalize()
     whole = f"of all rows {_each(study, [arm.test.overall for arm in study.arms])}"
     if None in (arm.worst for arm in study.arms):
         return f"{noun} {whole}. No group has {study.min_group_size} {study.judged_on} rows: nothing is said of groups."
     worst = _each(study, [arm.worst for arm in study.arms])
-    return f"{noun} on the worst group: {worst}; {whole}. Recommended: {study.recommended.name}."
+    return f"{noun} on the worst group: {worst}; {whole}. Recommended: {study.recommended.name}{_reserve(study)}."
 
 
-def scored(study: Study) -> str:
-    """What the models are trained on, and what they are scored by."""
-    by = "accuracy, which takes the likeliest class" if study.metric == "accuracy" else study.metric
-    loss = study.robust.model.loss
+def _reserve(study: Study) -> str:
+    """What must be said together with a recommendation."""
+    is_constant = study.is_nearly_constant and study.recommended.key == study.robust.key
+    return ", though in training it is hardly better than a constant model" if is_constant else ""
+
+
+def scored(model: Any, metric: str) -> str:
+    """What a model is trained on, and what it is scored by."""
+    by = f"{metric}, which takes the likeliest class" if metric in SHARES else metric
+    loss = model.loss
     return f"Trained on the {loss if isinstance(loss, str) else type(loss).__name__} loss, scored by {by}."
 
 
@@ -101,32 +123,31 @@ def trade(study: Study) -> str:
 
 
 def _unit(study: Study) -> str:
-    return "points of accuracy" if study.metric == "accuracy" else "error saved"
+    return f"points of {study.metric}" if study.metric in SHARES else f"{study.metric} saved"
 
 
 def _points(study: Study, row: Any, first: Any) -> str:
-    gain = (row.score - first.score) if study.metric == "accuracy" else (first.score - row.score)
+    gain = (row.score - first.score) if study.metric in SHARES else (first.score - row.score)
     return _signed(study, gain)
 
 
 def _signed(study: Study, gain: float) -> str:
-    return f"{100.0 * gain:+.1f}" if study.metric == "accuracy" else f"{gain:+.3g}"
+    return f"{100.0 * gain:+.1f}" if study.metric in SHARES else f"{gain:+.3g}"
 
 
 def verdict(study: Study) -> str:
     """What the rows can tell of the models, the recommendation, and the rule; the same words whoever is ahead."""
     found, best = study.verdict, study.recommended
-    rows = f"{study.min_group_size} {study.judged_on} rows"
+    rows = counted(study.min_group_size, f"{study.judged_on} row", f"{study.judged_on} rows")
     left = counted(found.small, "smaller one is", "smaller ones are")
     if not found.groups:
         return f"No group has {rows}, so the models cannot be told apart. Recommended is the simplest: {best.name}."
     pairs = "; ".join(_compared(study, each) for each in found.differences)
     many = counted(found.groups, "group", "groups")
     out = f" ({left} left out)" if found.small else ""
-    return (
-        f"Judged by {study.metric} on the worst of {many} of at least {rows}{out}; with 95 % confidence, in "
-        f"{_unit(study)}: {pairs}. Recommended is the simplest that no other is sure to beat: {best.name}."
-    )
+    judged = f"Judged by {study.metric} on the worst of {many} of at least {rows}{out}"
+    simplest = f"Recommended is the simplest that no other is sure to beat: {best.name}{_reserve(study)}."
+    return f"{judged}; with 95 % confidence, in {_unit(study)}: {pairs}. {simplest}"
 
 
 def _compared(study: Study, found: Any) -> str:
@@ -167,12 +188,12 @@ def proof(study: Study) -> Proof:
         )
     text = (
         f"No linear model with this loss and penalty has a training objective below {known.dual:.6g}; this one has "
-        f"{known.primal:.6g}. At most {percent(known.relative, 3)} is left to gain, so no other optimiser, step size "
-        "or longer run would change it by more. This is a statement about the training rows; how the model does on "
-        "others is what the validation rows are for."
+        f"{known.primal:.6g}. At most {percent_above(known.relative, 3)} is left to gain, so no other optimiser, step "
+        "size or longer run would change it by more. This is a statement about the training rows; how the model does "
+        "on others is what the validation rows are for."
     )
     if certified:
-        return Proof(True, f"Proved optimal to within {percent(known.relative, 3)}", text)
+        return Proof(True, f"Proved optimal to within {percent_above(known.relative, 3)}", text)
     return Proof(False, f"Stopped before the tolerance of {model.tol:g}: {model.stop_}", text)
 
 
@@ -186,12 +207,12 @@ class Card(NamedTuple):
 def cards(study: Study) -> list[Card]:
     """The numbers one would remember."""
     relative = study.robust.model.certificate_.relative
-    gap = percent(relative, 2) if relative < 10.0 else "not finite"
+    gap = percent_above(relative, 2) if relative < 10.0 else "not finite"
     worst = tuple((arm.name, score(arm.worst.score if arm.worst else None, study.metric)) for arm in study.arms)
     whole = tuple((arm.name, score(arm.test.overall.score, study.metric)) for arm in study.arms)
     return [
-        Card(f"Worst group, {_noun(study)}", worst),
-        Card(f"All rows, {_noun(study)}", whole),
+        Card(f"Worst group, {study.metric}", worst),
+        Card(f"All rows, {study.metric}", whole),
         Card("Optimality gap", (("robust, by the certificate", f"≤ {gap}"),)),
     ]
 

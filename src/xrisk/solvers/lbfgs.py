@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.linalg
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from xrisk.data.threads import one_thread_each
 from xrisk.inner.oracle import Oracles, inner_samples
@@ -252,7 +252,10 @@ def direction(task: SmoothedProblem, state: LBFGSState) -> np.ndarray:
     if not A.shape[0]:
         return step
     middle = np.eye(A.shape[0]) + remembered_gram(state, A)
-    share = scipy.linalg.solve(middle, A @ step, assume_a="pos", check_finite=False)
+    try:
+        share = cho_solve(cho_factor(middle, lower=True, check_finite=False), A @ step, check_finite=False)
+    except LinAlgError:  # rounding has made it indefinite
+        return step
     return two_loops(state, state.grad - share @ A)
 
 
@@ -330,7 +333,10 @@ def _at(
 
 def _gradients(task: SmoothedProblem, point: Point) -> Gradients:
     left = point.left if point.left.size else walk_apart(task.inner, *visit_of(task, point)).coefs
-    return inner_gradients(task.inner, left)
+    found = inner_gradients(task.inner, left)
+    return Gradients(
+        *map(np.ascontiguousarray, found)
+    )  # as a checkpoint gives them back: products sum in another order
 
 
 def _less_smoothing(task: SmoothedProblem, solver: SmoothedLBFGS, state: LBFGSState) -> LBFGSState:

@@ -2,7 +2,7 @@
 
 from xrisk.study.fits import ARMS, compare
 from xrisk.study.found import Arm, Study
-from xrisk.study.scores import judge
+from xrisk.study.scores import SCORES, judge
 from xrisk.study.verdict import Difference, Verdict
 
-__all__ = ["ARMS", "Arm", "Difference", "Study", "Verdict", "compare", "judge"]
+__all__ = ["ARMS", "SCORES", "Arm", "Difference", "Study", "Verdict", "compare", "judge"]

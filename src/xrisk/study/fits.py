@@ -17,7 +17,7 @@ import xrisk
 from xrisk.metrics import MIN_GROUP_SIZE
 from xrisk.run import TracePoint
 from xrisk.study.found import Arm, Study
-from xrisk.study.scores import gains, judge
+from xrisk.study.scores import SCORES, Score, judge, metric_for
 from xrisk.study.verdict import Verdict, decide
 from xrisk.tables.rows import Part
 
@@ -29,6 +29,7 @@ def compare(
     test: Part | None = None,
     *,
     l2: tuple[float, ...] | None = None,
+    metric: str | None = None,
     min_group_size: int = MIN_GROUP_SIZE,
     title: str = "Worst groups",
     description: str = "",
@@ -52,6 +53,10 @@ def compare(
         model flatter it. With one ``l2`` the validation rows choose nothing, and the verdict may be on them.
     l2 : tuple of float, optional
         Strengths to choose from, for each of the three models by its score on the worst group of validation rows.
+    metric : str, optional
+        What choice and verdict go by: "accuracy" (the default), "balanced_accuracy" or "neg_log_loss" of a classifier,
+        "neg_root_mean_squared_error" (the default), "neg_mean_squared_error" or "neg_mean_absolute_error" of a
+        regression.
     min_group_size : int
         Groups of fewer rows are left out of choice and verdict.
     title, description, notes, settings
@@ -76,33 +81,35 @@ def compare(
     >>> study.verdict.groups, study.verdict.small  # groups of at least 30 validation rows, and of fewer
     (2, 2)
     """
-    strengths = tuple(l2 or (model.l2,))
+    metric, strengths = metric_for(model, metric), tuple(l2 or (model.l2,))
     if len(strengths) > 1 and test is None:
         raise ValueError(f"test must be given to choose from {len(strengths)} l2: the rows that choose cannot judge")
     order = np.argsort(train.groups, kind="stable")  # in the order of groups all three problems share their kernels
     train = Part(train.X[order], np.asarray(train.y)[order], train.groups[order])
     said: list[str] = list(notes)
+    rule: dict[str, Any] = {"metric": metric, "min_group_size": min_group_size}
     parts = (train, validation, validation if test is None else test)
     arms, done, total = [], 0.0, sum(WORK.values())
     for key, (name, _) in ARMS.items():
         watch(name, done / total)
-        tried = [_arm(key, clone(model).set_params(l2=each), parts, min_group_size, said) for each in strengths]
-        arms.append(max(tried, key=_chosen_by))
+        tried = [_arm(key, clone(model).set_params(l2=each), parts, rule, said) for each in strengths]
+        arms.append(max(tried, key=lambda arm: _chosen_by(arm, SCORES[metric])))
         done += WORK[key]
-    said += _beside_a_constant(arms[-1].model, train)
+    beside = _beside_a_constant(arms[-1].model, train)
     watch("done", 1.0)
     return Study(
         title=title,
         description=description,
         task="classification" if is_classifier(model) else "regression",
-        metric=arms[0].test.metric,
+        metric=SCORES[metric].name,
         arms=tuple(arms),
-        verdict=_verdict(arms, parts[2], min_group_size),
+        verdict=_verdict(arms, parts[2], SCORES[metric], min_group_size),
         judged_on="validation" if test is None else "test",
         sizes=_sizes(model, train, validation, test),
+        is_nearly_constant=bool(beside),
         bounds=_bounds(arms[-1].model),
-        settings={**_parameters(model, strengths), "min_group_size": min_group_size, **(settings or {})},
-        notes=tuple(dict.fromkeys(said)),
+        settings={**_parameters(model, strengths), **rule, **(settings or {})},
+        notes=tuple(dict.fromkeys([*said, *beside])),
         versions=versions(),
         seed=model.random_state,
     )
@@ -117,24 +124,25 @@ HARDLY = 0.02  # of the objective: what a model must gain on a constant one to b
 WORK = {"erm": 1.0, "reweighted": 1.0, "robust": 2.5}  # rough shares of the time
 
 
-def _chosen_by(arm: Arm) -> float:
+def _chosen_by(arm: Arm, score: Score) -> float:
     """The score of the worst group of validation rows; of all of them where no group has enough."""
     row = arm.validation.worst or arm.validation.overall
-    assert row.score is not None  # accuracies and errors of regression always are numbers
-    return row.score if is_classifier(arm.model) else -row.score
+    assert row.score is not None  # the metrics of a study always are numbers
+    return row.score if score.is_share else -row.score
 
 
-def _verdict(arms: list[Arm], part: Part, min_group_size: int) -> Verdict:
+def _verdict(arms: list[Arm], part: Part, score: Score, min_group_size: int) -> Verdict:
     return decide(
         tuple(arm.key for arm in arms),
-        np.column_stack([gains(arm.model, arm.model.predict(part.X), part.y) for arm in arms]),
+        np.column_stack([score.gains(arm.model, part.X, part.y) for arm in arms]),
         part.groups,
-        task="classification" if is_classifier(arms[0].model) else "regression",
+        score=score,
+        cells=score.cells(part.y),
         min_group_size=min_group_size,
     )
 
 
-def _arm(key: str, fitted: Any, parts: tuple[Part, Part, Part], min_group_size: int, said: list[str]) -> Arm:
+def _arm(key: str, fitted: Any, parts: tuple[Part, Part, Part], rule: dict[str, Any], said: list[str]) -> Arm:
     (name, words), train = ARMS[key], parts[0]
     groups: Any = train.groups
     if key != "robust":
@@ -149,13 +157,11 @@ def _arm(key: str, fitted: Any, parts: tuple[Part, Part, Part], min_group_size: 
         fitted.fit(train.X, train.y, groups=groups)
     seconds = time.perf_counter() - started
     for each in caught:
-        if key == "robust":
-            said.append(_sentence(each))
-        elif issubclass(each.category, ConvergenceWarning):
-            said.append(f"{name}: {_sentence(each)}")
-    on_train, on_validation, on_test = (
-        judge(fitted, fitted.predict(part.X), part.y, part.groups, min_group_size) for part in parts
-    )
+        if issubclass(each.category, ConvergenceWarning):
+            said.append(f"{name}: {each.message}.")
+        elif key == "robust":
+            said.append(f"Among the training rows {each.message}.")
+    on_train, on_validation, on_test = (judge(fitted, part.X, part.y, part.groups, **rule) for part in parts)
     return Arm(key, name, words, fitted.l2, fitted, on_train, on_validation, on_test, seconds)
 
 
@@ -177,11 +183,6 @@ def _compile(model: Any, train: Part) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         clone(model).set_params(max_iter=2).fit(train.X, train.y, groups=train.groups)
-
-
-def _sentence(caught: Any) -> str:
-    text = str(caught.message)
-    return text[:1].upper() + text[1:] + "."
 
 
 def _sizes(model: Any, train: Part, validation: Part, test: Part | None) -> dict[str, Any]:

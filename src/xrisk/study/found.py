@@ -39,11 +39,12 @@ class Study(NamedTuple):
     title: str
     description: str
     task: str  # "classification" or "regression"
-    metric: str  # "accuracy" or "root mean squared error"
+    metric: str  # as people read it: "accuracy", "log loss"
     arms: tuple[Arm, ...]  # plain, re-weighted, robust
     verdict: Verdict
     judged_on: str  # "validation" or "test", the rows of the verdict
     sizes: dict[str, Any]  # rows, features, groups, classes
+    is_nearly_constant: bool  # whether the robust model is hardly better than one that gives every row the same score
     bounds: tuple[Any, ...]  # of the robust fit, against time: points of its ``trace_``
     settings: dict[str, Any]
     notes: tuple[str, ...]
@@ -90,6 +91,7 @@ class Study(NamedTuple):
             "min_group_size": self.min_group_size,
             "loss": self.settings.get("loss"),
             "data": self.sizes,
+            "is_nearly_constant": self.is_nearly_constant,
             "models": [_arm_dict(arm) for arm in self.arms],
             "certificate": {key: _finite(value) for key, value in robust.certificate_._asdict().items()},
             "certified": robust.stop_ is Stop.CONVERGED,

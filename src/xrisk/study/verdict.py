@@ -4,6 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.study.scores import Score
+
 CONFIDENCE = 0.95
 DRAWS = 2000
 
@@ -30,7 +32,15 @@ class Verdict(NamedTuple):
         return {**self._asdict(), "differences": [each._asdict() for each in self.differences]}
 
 
-def decide(keys: tuple[str, ...], gains: np.ndarray, groups: np.ndarray, *, task: str, min_group_size: int) -> Verdict:
+def decide(
+    keys: tuple[str, ...],
+    gains: np.ndarray,
+    groups: np.ndarray,
+    *,
+    score: Score,
+    cells: np.ndarray | None = None,
+    min_group_size: int,
+) -> Verdict:
     """The verdict on models by the gains of each row.
 
     Parameters
@@ -38,27 +48,31 @@ def decide(keys: tuple[str, ...], gains: np.ndarray, groups: np.ndarray, *, task
     keys : tuple of str
         The models, the simplest first.
     gains : array (n, models)
-        How well a row is predicted, more is better: 1 or 0 for right or wrong, the negative of a squared error.
+        How well a row is predicted, more is better: 1 or 0 for right or wrong, the negative of an error.
     groups : array (n,)
         Names of the groups of the rows.
-    task : {"classification", "regression"}
-        Differences are those of accuracies, or of root mean squared errors.
+    score : Score
+        What is compared of the worst groups.
+    cells : array (n,), optional
+        Codes of the rows whose means count the same within a group: their classes, for a balanced accuracy.
     min_group_size : int
         Groups of fewer rows are left out.
 
     Notes
     -----
     The means of a group, one for each model, are drawn from the normal distribution with their covariance over its
-    rows, which are the same for all models. To it one row is added that may as well be right as wrong (of a regression:
-    with the variance over all rows), without which a group of a few rows that are all right would be sure. The bounds
-    are quantiles over the draws of the difference between two models' least means.
+    rows, which are the same for all models. To it one row is added that may as well be right as wrong (of an error or
+    a loss: with the variance over all rows), without which a group of a few rows that are all right would be sure.
+    The bounds are quantiles over the draws of the difference between two models' least means.
 
     Examples
     --------
     >>> import numpy as np
+    >>> from xrisk.study.scores import SCORES
     >>> from xrisk.study.verdict import decide
     >>> right = np.column_stack([np.arange(200) % 2, np.arange(200) % 10 > 0])
-    >>> decide(("a", "b"), right, np.repeat(["u", "v"], 100), task="classification", min_group_size=30).recommended
+    >>> groups = np.repeat(["u", "v"], 100)
+    >>> decide(("a", "b"), right, groups, score=SCORES["accuracy"], min_group_size=30).recommended
     'b'
     """
     names, codes, sizes = np.unique(groups, return_inverse=True, return_counts=True)
@@ -67,12 +81,14 @@ def decide(keys: tuple[str, ...], gains: np.ndarray, groups: np.ndarray, *, task
     if not large.size:
         return Verdict(keys[0], (), 0, left_out)
     rng = np.random.default_rng(0)
-    spread = np.full(len(keys), 0.25 if task == "classification" else gains.var(axis=0).max())
+    spread = np.full(len(keys), 0.25 if score.is_share else gains.var(axis=0).max())
     worst = np.full((DRAWS, len(keys)), np.inf)
+    cells = np.zeros(len(gains)) if cells is None else cells
     for code in large:
-        worst = np.minimum(worst, _drawn_means(gains[codes == code], spread, rng))
-    if task == "regression":
-        worst = -np.sqrt(np.maximum(-worst, 0.0))
+        rows = codes == code
+        parts = [_drawn_means(gains[rows & (cells == cell)], spread, rng) for cell in np.unique(cells[rows])]
+        worst = np.minimum(worst, np.mean(parts, axis=0))
+    worst = score.shown(worst) if score.is_share else -score.shown(worst)
     differences = tuple(
         Difference(keys[k], keys[j], *_bounds(worst[:, k] - worst[:, j])) for k in range(len(keys)) for j in range(k)
     )

@@ -140,7 +140,8 @@ def learn_encoding(
         else:
             kept.append(learnt)
     if not kept:
-        raise ValueError("there is no column left to predict from, beside the target and the groups")
+        why = "".join(f"; {name!r} is left out: {reason}" for name, reason in left_out[:5])
+        raise ValueError(f"there is no column left to predict from, beside the target and the groups{why}")
     return TableEncoding(target, task, tuple(kept), groups, tuple(left_out))
 
 
@@ -164,12 +165,11 @@ def _learn(name: str, seen: Column, is_category: bool) -> Any:
 def _learn_numbers(name: str, held: np.ndarray, missing: int) -> Any:
     if held.min() == held.max() and not missing:
         return "it is the same on every row"
-    if not missing and held.size > 20 and (held == np.round(held)).all() and (np.diff(held) > 0).all():
+    if not missing and held.size > 20 and (held == np.round(held)).all() and (held[1:] > held[:-1]).all():
         return "it numbers the rows"
-    largest = 2.0 ** min(int(np.frexp(np.abs(held).max())[1]), 1023)  # squares of huge numbers would overflow
-    scale = float((held / largest).std()) * largest
-    mean = float((held / largest).mean()) * largest
-    return NumberColumn(name, float(np.median(held)), mean, scale or 1.0, missing)
+    largest = 2.0 ** min(int(np.frexp(np.abs(held).max())[1]), 1023)  # sums of huge numbers would overflow
+    median, mean, scale = (float(of(held / largest)) * largest for of in (np.median, np.mean, np.std))
+    return NumberColumn(name, median, mean, scale or 1.0, missing)
 
 
 def learn_groups(frame: Any, names: Iterable[str], *, target: str, bins: int = 4) -> tuple[GroupColumn, ...]:
