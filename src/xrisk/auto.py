@@ -173,7 +173,7 @@ class Auto(NamedTuple):
         """The methods to run, one after another; on a sample the one of all rows, or L-BFGS, to see how it does."""
         g, costs = as_linear_groups(problem.inner), self.costs(problem)
         steps = self.lbfgs_steps if has_gradients(g) and not bends(g) else self.blind_steps
-        composite = costs.composite <= min(costs.newton, steps * costs.lbfgs_step)
+        composite = costs.composite < min(costs.newton, steps * costs.lbfgs_step)
         first = CompositeNewton(hessian_rows=HESSIAN_ROWS) if composite else SmoothedLBFGS()
         stages = [
             Stage(cache(partial(sample_task, problem, share)), first, 0)
@@ -438,7 +438,8 @@ def _(solver, problem, blank, found):
     there = problem.stages[found.stage]
     if not running(there.solver, found).w.size:
         return blank
-    return with_running(there.solver, blank, there.solver.init(there.task(), blank.w, np.random.default_rng(0)))
+    run = there.solver.init(there.task(), blank.w, np.random.default_rng(0))
+    return with_running(there.solver, blank, like_state(there.solver, there.task(), run, running(there.solver, found)))
 
 
 @check_state.of(Auto)

@@ -66,7 +66,7 @@ STATES = {
     "newton's scores": (solvers.Newton(), {"state.z": np.zeros((3, 1))}, "z must be float64 of shape"),
     "lbfgs": (solvers.SmoothedLBFGS(), {"state.ended": np.array(99)}, "ended must lie between 0 and 3, got 99"),
     "auto": (Auto(), {"state.ended": np.array(99)}, "ended must lie between 0 and 4, got 99"),
-    "auto's stage": (Auto(), {"state.stage": np.array(9)}, "stage must lie between 0 and 0, got 9"),
+    "auto's stage": (Auto(), {"state.stage": np.array(9)}, "stage must lie between 0 and 1, got 9"),
     "auto's scores": (Auto(), {"state.newton.z": np.zeros((3, 1))}, "newton.z must be float64 of shape"),
     "restarted": (solvers.Restarted(), {"state.stage": np.array(10**6)}, "is damaged"),
     "restarted's rest": (solvers.Restarted(), {"state.left": np.array(10**9)}, "left must be at most"),

@@ -28,6 +28,7 @@ from xrisk.solvers.base import (
     known_slopes,
     known_stop,
     known_value,
+    like_state,
     passes_made,
 )
 from xrisk.solvers.card import FULL_PASSES, MethodCard, Need
@@ -200,6 +201,11 @@ class CompositeNewton(NamedTuple):
 @check_state.of(CompositeNewton)
 def _(solver, state):
     check_code("ended", state.ended, ENDINGS)
+
+
+@like_state.of(CompositeNewton)
+def _(solver, problem, blank, found):
+    return blank if found.hessian.size else blank._replace(hessian=_NOTHING)
 
 
 @known_stop.of(CompositeNewton)
