@@ -15,7 +15,7 @@ from xrisk.race.grid import neighbours
 from xrisk.race.phrases import rows, slope
 from xrisk.race.run import MARGIN, TUNING_SEED, Entry, Heat
 from xrisk.run.observers import TracePoint
-from xrisk.solvers import ALEXR, SOX, Conjugate, Decreasing
+from xrisk.solvers import ALEXR, NASA, SOX, Conjugate, Decreasing
 from xrisk.solvers.catalogue import CATALOGUE, COLUMNS, describe, refusal
 from xrisk.solvers.catalogue import as_markdown as methods_page
 from xrisk.solvers.catalogue import rows as method_rows
@@ -94,6 +94,11 @@ def test_no_tuned_value_stands_at_an_edge():
 
     least, gap = objective(entry.setting), objective(entry.setting) - xrisk.solvers.exact(chi2()).value
     assert all(objective(cell) >= least - MARGIN * gap for cell in neighbours(entry.setting, grid))
+
+
+def test_a_value_that_a_method_refuses_ends_the_search_there(plain):
+    found = race(chi2(), {"nasa": NASA()}, budget=Budget(iterations=20), seeds=[0], grid={"step": (1e-9, 1.0)})
+    assert found.entries[0].setting["step"] == 1.0
 
 
 def test_neighbours_go_on_beyond_the_grid_and_come_back():

@@ -39,6 +39,7 @@ from xrisk.inner.passes import (
     sampled,
     scores_at,
     scores_only,
+    sum_parts,
     vjp_by_walk,
     walk,
     walk_rounding,
@@ -98,29 +99,51 @@ def _of_pairs(g: Pairs, visitor: Any, at: Scores) -> PairScores:
 @walk.of(Pairs)
 def _(g, visitor, at, share):
     n, m, scores = g.outer.size, g.inner.size, _of_pairs(g, visitor, at)
-    width = min(m, CHUNK)
-    height = max(1, CHUNK // width)
-    sums, up, ones = np.zeros((n, 4)), np.zeros(n if share.size else 0), np.ones(height * width)
-    look, fill, add = specialise(visit_samples, visitor, g.loss), specialise(fill_pairs), specialise(add_pairs)
+    sums, up, down = np.zeros((n, 4)), np.zeros(n if share.size else 0), np.zeros(m)
 
-    def part(low: int, high: int) -> np.ndarray:
-        down, room, seen = np.zeros(m), np.zeros((4, height * width)), np.empty((6, height * width))
-        for i in range(low, high, height):
-            lost = np.zeros((height, 4))
-            for j in range(0, m, width):
-                tile = (i, min(i + height, high), j, min(j + width, m))
-                size = fill(scores, tile, asks_sizes(visitor), asks_moves(visitor), asks_gains(visitor), room)
-                z, move, off, lean = room[:, :size]
-                look(visitor, g.loss, z, move, off, lean, ones[:size], seen)
-                add(seen, tile, share, sums, lost, up, down)
-        return down
+    def by_outer(low: int, high: int) -> np.ndarray:
+        own = np.zeros(m)
+        walk_tiles(g, visitor, scores, (low, high, 0, m), share, (sums, up, own))
+        return own
 
-    downs = in_parts(part, borders(n, 2.0 * m))
+    def by_inner(low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
+        own = np.zeros((n, 4)), np.zeros(up.size)
+        walk_tiles(g, visitor, scores, (0, n, low, high), share, (*own, down))
+        return own
+
+    if n >= m:  # what every part has of its own is of the smaller side
+        for own in in_parts(by_outer, borders(n, 2.0 * m)):
+            down += own
+    else:
+        parts = in_parts(by_inner, borders(m, 2.0 * n))
+        sums, up = sum_parts([(0, own) for own, _ in parts], n), sum((own for _, own in parts), up)
     sums /= m
     if not share.size:
         return Walk(sums, np.empty((1, 0)))
-    rows, down = row_count(g.rows), sum(downs[1:], downs[0])
-    return Walk(sums, g.side * (np.bincount(g.outer, up, rows) - np.bincount(g.inner, down, rows))[None, :])
+    coefs = np.zeros((1, row_count(g.rows)))
+    np.add.at(coefs[0], g.outer, g.side * up)
+    np.subtract.at(coefs[0], g.inner, np.multiply(g.side, down, out=down))
+    return Walk(sums, coefs)
+
+
+def walk_tiles(
+    g: Pairs, visitor: Any, scores: PairScores, at: tuple[int, int, int, int], share: np.ndarray, into: tuple[Any, ...]
+) -> None:
+    """Look at the pairs of rows i0 ≤ i < i1 and j0 ≤ j < j1, adding to sums (n, 4), up (n,) and down (m,)."""
+    i0, i1, j0, j1 = at
+    sums, up, down = into
+    width = min(j1 - j0, CHUNK)
+    height = max(1, CHUNK // max(1, width))
+    room, seen, ones = np.zeros((4, height * width)), np.empty((6, height * width)), np.ones(height * width)
+    look, fill, add = specialise(visit_samples, visitor, g.loss), specialise(fill_pairs), specialise(add_pairs)
+    for i in range(i0, i1, height):
+        lost = np.zeros((height, 4))
+        for j in range(j0, j1, width):
+            tile = (i, min(i + height, i1), j, min(j + width, j1))
+            size = fill(scores, tile, asks_sizes(visitor), asks_moves(visitor), asks_gains(visitor), room)
+            z, move, off, lean = room[:, :size]
+            look(visitor, g.loss, z, move, off, lean, ones[:size], seen)
+            add(seen, tile, share, sums, lost, up, down)
 
 
 @kernel

@@ -196,6 +196,15 @@ def _final(heat: Heat) -> float:
     return heat.points[-1].value if heat.stop != Stop.DIVERGED.name.lower() else math.inf
 
 
+def _takes(solver: Any, problem: Problem) -> bool:
+    """Whether a method runs with values beyond the grid; some have limits."""
+    try:
+        solver.prepare(problem)
+    except ValueError:
+        return False
+    return True
+
+
 def _tune(
     course: _Course, solvers: dict[str, Any], tried: dict[str, list[Setting]], grid: dict[str, tuple[float, ...]]
 ) -> dict[str, Setting]:
@@ -215,7 +224,7 @@ def _tune(
             (name, cell)
             for name, (value, found) in best.items()
             for cell in (neighbours(found, grid) if value < math.inf else ())
-            if cell not in tried[name]
+            if cell not in tried[name] and _takes(with_setting(solvers[name], cell), course.problem)
         ]
         for name, cell in asked:
             tried[name].append(cell)
