@@ -374,13 +374,13 @@ def two_loops(state: LBFGSState, v: np.ndarray) -> np.ndarray:
     """The product of v (d,) with the remembered guess at the inverse of the Hessian, B⁻¹."""
     recent, scale = _recent(state)
     v, shares = v.copy(), {}
+    turned = {k: float(state.moves[k] @ state.turns[k]) for k in recent}
     for k in recent:
-        shares[k] = float(state.moves[k] @ v) / float(state.moves[k] @ state.turns[k])
+        shares[k] = float(state.moves[k] @ v) / turned[k]
         v -= shares[k] * state.turns[k]
     v *= scale / state.metric
     for k in reversed(recent):
-        back = float(state.turns[k] @ v) / float(state.moves[k] @ state.turns[k])
-        v += (shares[k] - back) * state.moves[k]
+        v += (shares[k] - float(state.turns[k] @ v) / turned[k]) * state.moves[k]
     return v
 
 

@@ -121,7 +121,9 @@ def wall_count(walls: Walls) -> int:
 
 def wall_gradient(walls: Walls, w: np.ndarray, mu: float) -> np.ndarray:
     """Gradient (d) of the penalty, its norms smoothed and its domain walled off with weight ``mu``."""
-    grad = walls.l2 * w - mu / (w - walls.low) + mu / (walls.high - w)
+    grad = walls.l2 * w
+    if _bounded(walls):
+        grad += mu / (walls.high - w) - mu / (w - walls.low)
     inside = w[: walls.covered]
     if walls.strength > 0.0:
         grad[: walls.covered] += _norm_slopes(walls, inside, mu)
@@ -130,9 +132,20 @@ def wall_gradient(walls: Walls, w: np.ndarray, mu: float) -> np.ndarray:
     return grad
 
 
+def _bounded(walls: Walls) -> bool:
+    """Whether any coordinate has a bound; divisions for those that have none would take as long as a product."""
+    return bool(np.isfinite(walls.low).any() or np.isfinite(walls.high).any())
+
+
+def _bound_curvatures(walls: Walls, w: np.ndarray, mu: float) -> np.ndarray:
+    if not _bounded(walls):
+        return walls.l2.copy()
+    return walls.l2 + mu / (w - walls.low) ** 2 + mu / (walls.high - w) ** 2
+
+
 def add_wall_hessian(walls: Walls, w: np.ndarray, mu: float, H: np.ndarray) -> None:
     """Add the Hessian of the same to H (d, d)."""
-    diagonal = walls.l2 + mu / (w - walls.low) ** 2 + mu / (walls.high - w) ** 2
+    diagonal = _bound_curvatures(walls, w, mu)
     inside, covered = w[: walls.covered], walls.covered
     if np.isfinite(walls.radius):
         slack = _ball_slack(walls, inside)
@@ -172,10 +185,12 @@ def wall_short(walls: Walls, w: np.ndarray, mu: float) -> float:
 
 def longest_step(walls: Walls, w: np.ndarray, dw: np.ndarray) -> float:
     """The largest t with w + t dw inside the walls; inf if there is none in the way."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        down = np.where(dw < 0.0, (walls.low - w) / dw, np.inf)
-        up = np.where(dw > 0.0, (walls.high - w) / dw, np.inf)
-    top = float(min(down.min(), up.min()))
+    top = np.inf
+    if _bounded(walls):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            down = np.where(dw < 0.0, (walls.low - w) / dw, np.inf)
+            up = np.where(dw > 0.0, (walls.high - w) / dw, np.inf)
+        top = float(min(down.min(), up.min()))
     if np.isfinite(walls.radius):
         inside, along = w[: walls.covered], dw[: walls.covered]
         a, b, slack = along @ along, inside @ along, _ball_slack(walls, inside)
@@ -215,7 +230,7 @@ def interior_start(walls: Walls, unit: np.ndarray, near: np.ndarray) -> np.ndarr
 
 def wall_diagonal(walls: Walls, w: np.ndarray, mu: float) -> np.ndarray:
     """Diagonal (d) of the Hessian of the same, but for what couples coordinates."""
-    diagonal = walls.l2 + mu / (w - walls.low) ** 2 + mu / (walls.high - w) ** 2
+    diagonal = _bound_curvatures(walls, w, mu)
     inside = w[: walls.covered]
     if np.isfinite(walls.radius):
         slack = _ball_slack(walls, inside)
