@@ -59,6 +59,7 @@ from xrisk.solvers.newton.solver import MAX_VARIABLES
 CUT = 0.3  # by which the smoothing of a model falls from one of its problems to the next
 PART = 0.3  # of the tolerance that the smoothing of a model may cost
 NEAR = 0.1  # of the smoothing: decrement at which a problem of the model is solved
+FINAL = 1e3  # times nearer the last one is solved: what an intercept is out of balance is not small by its decrement
 STEPS = 100  # Newton steps of a model at most
 ENOUGH = 0.05  # of what the model promises that a step must bring
 SHORTER = 0.3  # by which a step that does not is shortened
@@ -358,7 +359,7 @@ def minimiser(model: Model, theta: float) -> tuple[np.ndarray, np.ndarray]:
         add_coupling(task, at.curve, model.J.copy(), H)
         move = -factored(H, task.fixed, np.zeros(at.dx.size))(at.grad)
         decrement = -float(at.grad @ move)
-        missing = max(decrement, ridge_cost(task, at.grad)) if now == theta else decrement
+        missing = max(FINAL * decrement, ridge_cost(task, at.grad)) if now == theta else decrement
         if missing > NEAR * now * task.size and decrement > 1e-15 * task.size:
             at = _search(model, at, move, now)
         elif now > theta:
