@@ -8,7 +8,7 @@ import numpy as np
 
 from xrisk.compile import canonical
 from xrisk.generic import generic
-from xrisk.inner.oracle import Oracles, inner_count
+from xrisk.inner.oracle import Oracles, inner_count, inner_samples
 from xrisk.problem import Problem, coupled
 from xrisk.solvers.card import MethodCard, require
 from xrisk.solvers.schedules import average_weight, check_fraction, check_step
@@ -288,3 +288,22 @@ CHECKS = {
     "batch": check_count,
     "average": _check_average,
 }
+
+
+def register_full_batch(cls: type, endings: tuple[Stop | None, ...], phase: str) -> None:
+    """Let the driver ask a state with ``ended``, ``value``, ``gap``, ``values``, ``gradients`` and ``t`` for them.
+
+    ``ended`` is a place in ``endings``, ``values`` and ``gradients`` are full passes.
+    """
+
+    def passes(solver: Any, problem: Any, state: Any, t: int) -> Oracles:
+        samples = inner_samples(problem.inner)
+        return Oracles(state.values * samples, state.gradients * samples)
+
+    check_state.of(cls)(lambda solver, state: check_code("ended", state.ended, endings))
+    known_stop.of(cls)(lambda solver, state: endings[state.ended])
+    known_phase.of(cls)(lambda solver, state: phase)
+    known_value.of(cls)(lambda solver, state: state.value)
+    known_gap.of(cls)(lambda solver, state: state.gap)
+    iterations_made.of(cls)(lambda solver, state, asked: state.t)
+    passes_made.of(cls)(passes)

@@ -11,15 +11,8 @@ from xrisk.inner.passes import Gradients, Slopes, has_gradients, inner_gradients
 from xrisk.problem import Problem
 from xrisk.solvers.base import (
     Stop,
-    check_code,
-    check_state,
-    iterations_made,
-    known_gap,
-    known_phase,
     known_slopes,
-    known_stop,
-    known_value,
-    passes_made,
+    register_full_batch,
     whole,
 )
 from xrisk.solvers.card import FULL_PASSES, MethodCard
@@ -171,45 +164,12 @@ class SmoothedLBFGS(NamedTuple):
         return Oracles(t * samples, t * samples)  # at the least: a line search may take more values
 
 
-@check_state.of(SmoothedLBFGS)
-def _(solver, state):
-    check_code("ended", state.ended, ENDINGS)
-
-
-@known_stop.of(SmoothedLBFGS)
-def _(solver, state):
-    return ENDINGS[state.ended]
-
-
-@known_phase.of(SmoothedLBFGS)
-def _(solver, state):
-    return "lbfgs"
-
-
-@known_value.of(SmoothedLBFGS)
-def _(solver, state):
-    return state.value
-
-
-@known_gap.of(SmoothedLBFGS)
-def _(solver, state):
-    return state.gap
+register_full_batch(SmoothedLBFGS, ENDINGS, "lbfgs")
 
 
 @known_slopes.of(SmoothedLBFGS)
 def _(solver, state):
     return Slopes(state.z, state.z, np.zeros(state.y.size), state.mu)
-
-
-@iterations_made.of(SmoothedLBFGS)
-def _(solver, state, asked):
-    return state.t
-
-
-@passes_made.of(SmoothedLBFGS)
-def _(solver, problem, state, t):
-    samples = inner_samples(problem.inner)
-    return Oracles(state.values * samples, state.gradients * samples)
 
 
 def lbfgs_step(task: SmoothedProblem, solver: SmoothedLBFGS, state: LBFGSState) -> LBFGSState:

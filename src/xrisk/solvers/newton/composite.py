@@ -20,16 +20,9 @@ from xrisk.inner.passes import (
 from xrisk.problem import Problem
 from xrisk.solvers.base import (
     Stop,
-    check_code,
-    check_state,
-    iterations_made,
-    known_gap,
-    known_phase,
     known_slopes,
-    known_stop,
-    known_value,
     like_state,
-    passes_made,
+    register_full_batch,
 )
 from xrisk.solvers.card import FULL_PASSES, MethodCard, Need
 from xrisk.solvers.newton.algebra import factored
@@ -199,50 +192,17 @@ class CompositeNewton(NamedTuple):
         return Oracles(t * samples, t * samples)  # at the least: a step that is shortened takes more values
 
 
-@check_state.of(CompositeNewton)
-def _(solver, state):
-    check_code("ended", state.ended, ENDINGS)
-
-
 @like_state.of(CompositeNewton)
 def _(solver, problem, blank, found):
     return blank if found.hessian.size else blank._replace(hessian=_NOTHING)
 
 
-@known_stop.of(CompositeNewton)
-def _(solver, state):
-    return ENDINGS[state.ended]
-
-
-@known_phase.of(CompositeNewton)
-def _(solver, state):
-    return "newton"
-
-
-@known_value.of(CompositeNewton)
-def _(solver, state):
-    return state.value
-
-
-@known_gap.of(CompositeNewton)
-def _(solver, state):
-    return state.gap
+register_full_batch(CompositeNewton, ENDINGS, "newton")
 
 
 @known_slopes.of(CompositeNewton)
 def _(solver, state):
     return Slopes(state.z, state.z, np.zeros(state.y.size), 0.0)
-
-
-@iterations_made.of(CompositeNewton)
-def _(solver, state, asked):
-    return state.t
-
-
-@passes_made.of(CompositeNewton)
-def _(solver, problem, state, t):
-    samples = inner_samples(problem.inner)
-    return Oracles(state.values * samples, state.gradients * samples)
 
 
 def composite_step(task: SmoothedProblem, solver: CompositeNewton, state: CompositeState) -> CompositeState:

@@ -19,15 +19,8 @@ from xrisk.inner.passes import (
 from xrisk.problem import Problem
 from xrisk.solvers.base import (
     Stop,
-    check_code,
-    check_state,
-    iterations_made,
-    known_gap,
-    known_phase,
     known_slopes,
-    known_stop,
-    known_value,
-    passes_made,
+    register_full_batch,
 )
 from xrisk.solvers.card import FULL_PASSES, MethodCard
 from xrisk.solvers.newton.algebra import Solve, factored
@@ -193,45 +186,12 @@ class Newton(NamedTuple):
         return Oracles(2 * t * samples, t * samples)  # at the least: a line search may take more
 
 
-@check_state.of(Newton)
-def _(solver, state):
-    check_code("ended", state.ended, ENDINGS)
-
-
-@known_stop.of(Newton)
-def _(solver, state):
-    return ENDINGS[state.ended]
-
-
-@known_phase.of(Newton)
-def _(solver, state):
-    return "newton"
-
-
-@known_value.of(Newton)
-def _(solver, state):
-    return state.value
-
-
-@known_gap.of(Newton)
-def _(solver, state):
-    return state.gap
+register_full_batch(Newton, ENDINGS, "newton")
 
 
 @known_slopes.of(Newton)
 def _(solver, state):
     return state.slopes
-
-
-@iterations_made.of(Newton)
-def _(solver, state, asked):
-    return state.t
-
-
-@passes_made.of(Newton)
-def _(solver, problem, state, t):
-    samples = inner_samples(problem.inner)
-    return Oracles(state.values * samples, state.gradients * samples)
 
 
 def newton_step(task: SmoothedProblem, state: NewtonState, solver: Newton) -> NewtonState:
