@@ -9,7 +9,7 @@ import scipy.sparse
 import xrisk
 from tests.conftest import table
 from xrisk import Budget, Stop, datasets
-from xrisk.auto import Auto
+from xrisk.auto import Auto, planned
 from xrisk.datasets import make_groups
 from xrisk.inner import group_passes, inner_samples
 from xrisk.inner.passes import walk_apart
@@ -161,7 +161,7 @@ def test_samples_of_the_rows_are_solved_first():
     sampled = solved(problem, least_gain=0.0, **ALWAYS_LBFGS)
     whole = solved(problem, shares=(), **ALWAYS_LBFGS)
     assert sampled.stop is whole.stop is Stop.CONVERGED
-    assert Auto(least_gain=0.0).stages(problem)[0].last == 0
+    assert planned(Auto(least_gain=0.0), problem)[0].last == 0
     assert sampled.progress.iterations > whole.progress.iterations
     assert sampled.progress.gradients < whole.progress.gradients
 
@@ -171,9 +171,9 @@ def test_the_method_is_chosen_by_its_cost():
         many(3000),
         stated(np.random.default_rng(0).standard_normal((300, 2000)), np.resize(Y, 300), np.arange(300) % 5),
     )
-    assert isinstance(Auto().stages(narrow)[0].solver, CompositeNewton)
-    assert isinstance(Auto().stages(many(3000, loss="hinge"))[0].solver, Newton)
-    assert isinstance(Auto().stages(wide)[0].solver, SmoothedLBFGS)
+    assert isinstance(planned(Auto(), narrow)[0].solver, CompositeNewton)
+    assert isinstance(planned(Auto(), many(3000, loss="hinge"))[0].solver, Newton)
+    assert isinstance(planned(Auto(), wide)[0].solver, SmoothedLBFGS)
 
 
 def test_more_variables_than_a_matrix_holds_end_certified():
@@ -229,7 +229,7 @@ def test_all_rows_are_left_alone_while_a_sample_is_solved(monkeypatch):
         prepared.append(inner_samples(problem.inner))
         return smoothed_problem(problem)
 
-    monkeypatch.setattr("xrisk.auto.smoothed_problem", counting)
+    monkeypatch.setattr("xrisk.auto.plan.smoothed_problem", counting)
     solved(many(3000), iterations=2, **SAMPLES)
     assert len(prepared) == 1
     assert prepared[0] < 1000

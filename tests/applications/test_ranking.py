@@ -12,7 +12,7 @@ import xrisk
 import xrisk.functions as fn
 from tests.conftest import table
 from xrisk.applications import p_norm_push, partial_auc, precision_at_k, top_push
-from xrisk.auto import Auto
+from xrisk.auto import Auto, pass_seconds
 from xrisk.data.rows import frozen
 from xrisk.inner import Groups, LinearModel, as_rows
 from xrisk.problem import inner_values
@@ -210,7 +210,7 @@ def test_auto_certifies(make):
 
 def test_a_pass_takes_time_for_every_pair():
     problems = [partial_auc(np.tile(X, (t, 1)), np.tile(Y, t), min_tpr=0.5) for t in (1, 10)]
-    one, many = (Auto(read_rate=np.inf).pass_seconds(problem) for problem in problems)
+    one, many = (pass_seconds(Auto(read_rate=np.inf), problem) for problem in problems)
     assert many == pytest.approx(100 * one, rel=1e-12)
 
 

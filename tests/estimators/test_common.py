@@ -34,7 +34,6 @@ from xrisk import (
     Stop,
     TopPushClassifier,
 )
-from xrisk.auto import Auto
 from xrisk.certificate import NOTHING_PROVED, certify_measured
 from xrisk.functions import CVaRRisk
 from xrisk.solvers import ALEXR, Newton
@@ -332,14 +331,14 @@ def heard():
 
 @every_case
 def test_ctrl_c_keeps_the_best_model(case, monkeypatch, heard):
-    from xrisk.auto import auto_step
+    from xrisk.auto.solver import auto_step
 
     def pressed(problem, solver, state, rng):
         if state.t == 2:
             signal.raise_signal(signal.SIGINT)
         return auto_step(problem, solver, state, rng)
 
-    monkeypatch.setattr("xrisk.auto.auto_step", pressed)
+    monkeypatch.setattr("xrisk.auto.solver.auto_step", pressed)
     with pytest.warns(ConvergenceWarning, match="interrupted: this is the best point seen so far; the certified"):
         model = case.fit(tol=1e-12)
     assert model.stop_ is Stop.INTERRUPTED
@@ -369,7 +368,7 @@ def test_a_fit_without_time_is_a_model_where_it_started(case, solver, late):
 
 @every_case
 def test_a_certificate_that_costs_too_much_is_not_tried_after_the_limit(case, late, monkeypatch):
-    monkeypatch.setattr(Auto, "pass_seconds", lambda solver, problem: 10.0)
+    monkeypatch.setattr("xrisk.estimators.base.pass_seconds", lambda auto, problem: 10.0)
     with pytest.warns(
         ConvergenceWarning, match="the budget of seconds is used up; no gap is certified, tol is 0.001; "
     ):

@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from xrisk.applications import LOSSES
-from xrisk.auto import Auto
+from xrisk.auto import Auto, pass_seconds
 from xrisk.certificate import NOTHING_PROVED, Certificate, certify_measured, measured
 from xrisk.data.threads import Interrupted, interruptible
 from xrisk.estimators.watching import Callbacks, CallbackSupport, GapBar, with_callbacks
@@ -270,7 +270,7 @@ class LinearRobust(CallbackSupport, BaseEstimator):
     def _certified(self, problem: Problem, result: Result) -> Certificate:
         """The certificate of a result that has none, in the time left; if none is, the first bound, if it is cheap."""
         hurried = result.stop in (Stop.SECONDS, Stop.INTERRUPTED)
-        if hurried and 2.0 * Auto().pass_seconds(problem) > GRACE:
+        if hurried and 2.0 * pass_seconds(Auto(), problem) > GRACE:
             return NOTHING_PROVED
         left = 0.0 if hurried else np.inf if self.max_seconds is None else self.max_seconds - result.progress.elapsed
         end = now() + max(left, GRACE)

@@ -1,18 +1,17 @@
 """No step sizes: choose a method by its cost, start on a sample of the rows, finish on all, stop on the certificate."""
 
 from contextlib import suppress
-from functools import cache, partial
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.auto.plan import Stage, expected, planned
 from xrisk.certificate import NOTHING_PROVED, Certificate, between, certify_measured, measured, refuse_unknown
-from xrisk.data.products import row_bytes, row_work
-from xrisk.data.rows import row_count
 from xrisk.data.threads import Interrupted, give_way, one_thread_each, uninterrupted
 from xrisk.generic import generic
-from xrisk.inner.oracle import Oracles, inner_count, inner_dim, inner_samples, inner_size
-from xrisk.inner.passes import add_hessian, as_linear_groups, has_gradients, pass_rows, sampled, score_count
+from xrisk.inner.oracle import Oracles, inner_count, inner_dim, inner_samples
+from xrisk.inner.passes import as_linear_groups
 from xrisk.problem import Problem
 from xrisk.solvers.base import (
     Stop,
@@ -32,28 +31,18 @@ from xrisk.solvers.base import (
 )
 from xrisk.solvers.card import CERTIFIABLE, MethodCard
 from xrisk.solvers.lbfgs import NO_LBFGS, LBFGSState, SmoothedLBFGS
-from xrisk.solvers.newton.composite import NO_COMPOSITE, CompositeNewton, CompositeState, takes_composite
-from xrisk.solvers.newton.smoothed import START, SmoothedProblem, bends, smoothed_problem
-from xrisk.solvers.newton.solver import MAX_VARIABLES, NO_NEWTON, Newton, NewtonState
+from xrisk.solvers.newton.composite import NO_COMPOSITE, CompositeNewton, CompositeState
+from xrisk.solvers.newton.smoothed import START
+from xrisk.solvers.newton.solver import NO_NEWTON, Newton, NewtonState
 
 WARM = 1e-2  # first smoothing of a warm start
 MORE = 1.5  # times as many iterations as on a sample L-BFGS is expected to take on all rows
 SAMPLE_TOL = 0.02  # to which samples of the rows are solved
 IN_VAIN = 3  # certificates in a row that leave the bounds as they were, after which a method is given up
-HESSIAN_ROWS = 50  # for each variable: a Hessian of so many rows is as good as one of all
-MODEL_STEPS = 20  # Newton steps that solve a model of `CompositeNewton`
 ASKED = 0.8  # of the tolerance: an estimate is not a proof
 FIRST_TOL = 1e-9  # what a method is asked for first, whatever the tolerance: proofs of less come one by one
 LEAST_TOL = 1e-14
 ENDINGS = (None, Stop.CONVERGED, Stop.ROUNDING, Stop.FLAT, Stop.UNBOUNDED)
-
-
-class Stage(NamedTuple):
-    """A method on the problem, or on a sample of its rows; prepared when first asked for, which takes passes."""
-
-    task: Any  # () → SmoothedProblem
-    solver: Any
-    last: int  # 1 on all rows
 
 
 class Staged(NamedTuple):
@@ -65,14 +54,6 @@ class Staged(NamedTuple):
     samples: int  # of all rows
     newton_seconds: float  # expected of Newton's method on all rows; inf where it cannot be run
     lbfgs_step_seconds: float  # expected of an iteration of L-BFGS on all rows
-
-
-class Costs(NamedTuple):
-    """Expected seconds."""
-
-    newton: float
-    composite: float
-    lbfgs_step: float  # of an iteration
 
 
 class AutoState(NamedTuple):
@@ -163,60 +144,11 @@ class Auto(NamedTuple):
     def prepare(self, problem: Problem) -> tuple[Staged, Any]:
         check_positive("tol", self.tol)
         refuse_unknown(problem)
-        stages, costs = tuple(self.stages(problem)), self.costs(problem)
+        stages, costs = tuple(planned(self, problem)), expected(self, problem)
         last = stages[-1].task
         known = cache(lambda: measured(problem, last().columns, last().centre))
         samples = inner_samples(as_linear_groups(problem.inner))
         return Staged(problem, known, stages, samples, costs.newton, costs.lbfgs_step), self
-
-    def stages(self, problem: Problem) -> list[Stage]:
-        """The methods to run, one after another; on a sample the one of all rows, or L-BFGS, to see how it does."""
-        g, costs = as_linear_groups(problem.inner), self.costs(problem)
-        steps = self.lbfgs_steps if has_gradients(g) and not bends(g) else self.blind_steps
-        composite = costs.composite < min(costs.newton, steps * costs.lbfgs_step)
-        first = CompositeNewton(hessian_rows=HESSIAN_ROWS) if composite else SmoothedLBFGS()
-        stages = [
-            Stage(cache(partial(sample_task, problem, share)), first, 0)
-            for share in self.shares
-            if self.worth_a_sample(problem, share, costs.lbfgs_step)
-        ]
-        task = cache(partial(smoothed_problem, problem))
-        if composite or stages or costs.newton > steps * costs.lbfgs_step:
-            stages.append(Stage(task, first, 1))
-        if np.isfinite(costs.newton):  # where L-BFGS costs more, or a method ends short of the certificate
-            stages.append(Stage(task, Newton(hessian_rows=HESSIAN_ROWS), 1))
-            is_sampled = row_count(pass_rows(g)) > 2 * HESSIAN_ROWS * inner_size(problem.inner)
-            stages += [
-                Stage(task, Newton(), 1)
-            ] * is_sampled  # columns of unlike scales may need the Hessian of all rows
-        return stages
-
-    def worth_a_sample(self, problem: Problem, share: float, step: float) -> bool:
-        """Whether to start on a share of the rows, an iteration on all of them taking ``step`` seconds."""
-        g, d = as_linear_groups(problem.inner), inner_size(problem.inner)
-        gain = step > self.least_gain * (share * (step - self.call_seconds) + self.call_seconds)
-        return bool(gain and share * inner_samples(g) >= max(self.least_rows, 8 * d) and sampled.implemented(g))
-
-    def costs(self, problem: Problem) -> Costs:
-        """What each method is expected to take; inf where it cannot be run."""
-        g, d = as_linear_groups(problem.inner), inner_size(problem.inner)
-        once = self.pass_seconds(problem)
-        lbfgs = 3.0 * once + 400.0 * d / self.read_rate + self.call_seconds
-        if d > MAX_VARIABLES or not add_hessian.implemented(g):
-            return Costs(np.inf, np.inf, lbfgs)
-        rows = row_count(pass_rows(g))
-        gram = row_work(pass_rows(g)) * score_count(g) ** 2 * min(1.0, HESSIAN_ROWS * d / rows) + d**3 / 3.0
-        newton = self.newton_steps * (gram / self.product_rate + 8.0 * once + 2.0 * self.call_seconds)
-        if not takes_composite(problem):
-            return Costs(newton, np.inf, lbfgs)
-        model = MODEL_STEPS * (inner_count(g) * inner_dim(g) * d**2 + d**3 / 3.0)
-        step = (gram + model) / self.product_rate + 4.0 * once + 2.0 * self.call_seconds
-        return Costs(newton, self.composite_steps * step, lbfgs)
-
-    def pass_seconds(self, problem: Problem) -> float:
-        """Seconds of reading all rows once and of a walk over all samples."""
-        g = as_linear_groups(problem.inner)
-        return row_bytes(pass_rows(g)) / self.read_rate + inner_samples(g) * self.sample_seconds
 
     def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
         return w
@@ -388,12 +320,6 @@ def _after(problem: Staged, state: AutoState) -> int:
 
 def _asked(stage: Stage, state: AutoState) -> float:
     return state.tol if stage.last else max(SAMPLE_TOL, state.tol)
-
-
-def sample_task(problem: Problem, share: float) -> SmoothedProblem:
-    """The problem on a sample of its rows, prepared."""
-    g = sampled(as_linear_groups(problem.inner), share, np.random.default_rng(0))
-    return smoothed_problem(problem._replace(inner=g))
 
 
 def _begin(problem: Staged, state: AutoState, stage: int, smoothing: float) -> AutoState:
