@@ -327,7 +327,8 @@ def _(g, coefs):
 @shared_out.of(Groups)
 def _(g, coefs, share):
     codes, _ = row_codes(g.index, g)
-    return by_row(g.index, coefs * share[codes], model_rows(g.model))
+    coefs *= share[codes]
+    return by_row(g.index, coefs, model_rows(g.model))
 
 
 @generic

@@ -131,7 +131,7 @@ def inner_gradients(g, coefs):
 
 @generic
 def shared_out(g, coefs, share):
-    """What a walk with a share (n·m,) leaves on the rows, of what `walk_apart` has left."""
+    """What a walk with a share (n·m,) leaves on the rows, of what `walk_apart` has left, which is overwritten."""
 
 
 @generic

@@ -211,19 +211,25 @@ def composite_step(task: SmoothedProblem, solver: CompositeNewton, state: Compos
     theta = max(PART * solver.tol * abs(state.value) / task.size, LEAST_SMOOTHING)
     model = _model(task, solver, state, theta)
     dx, y = minimiser(model, theta)
-    promised = promise(model, dx)
-    dz, point, t = scores_at(task.inner, dx), None, 1.0
-    for _ in range(TRIALS):
-        point = evaluate_along(task, state.x + t * dx, state.z + t * dz, theta, dx, dz, _point(task, state), True)
-        brought = state.value - shortfall(task, point)[0]
-        if brought >= ENOUGH * t * promised or promised <= 1e-13 * abs(state.value):
-            state = _at(task, solver, state, point._replace(y=y))
-            break
-        t *= SHORTER
-    else:
+    point = _tried(task, state, dx, theta, promise(model, dx))
+    if point is None:
         state = state._replace(ended=ENDINGS.index(Stop.ROUNDING))
+    else:
+        state = _at(task, solver, state, point._replace(y=y))
     values, gradients = (task.passes - before).tolist()
     return state._replace(values=state.values + values, gradients=state.gradients + gradients, t=state.t + 1)
+
+
+def _tried(task: SmoothedProblem, state: CompositeState, dx: np.ndarray, theta: float, promised: float) -> Point | None:
+    """The first point on the way back from x + dx that keeps enough of the promise; None where there is none."""
+    dz, near, t = scores_at(task.inner, dx), _point(task, state), 1.0
+    for _ in range(TRIALS):
+        point = evaluate_along(task, state.x + t * dx, state.z + t * dz, theta, dx, dz, near, True)
+        brought = state.value - shortfall(task, point)[0]
+        if brought >= ENOUGH * t * promised or promised <= 1e-13 * abs(state.value):
+            return point
+        t *= SHORTER
+    return None
 
 
 def _point(task: SmoothedProblem, state: CompositeState) -> Point:

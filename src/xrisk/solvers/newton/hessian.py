@@ -12,17 +12,23 @@ SPARE = 1e-2  # part of the ridge by which the Hessian may be off: rows that mat
 
 
 def that_matter(task: SmoothedProblem, curvatures: np.ndarray, most: float) -> np.ndarray:
-    """Curvatures on the rows that a Hessian is made of: all that matter, or a sample of about ``most`` rows."""
+    """Those that a Hessian is made of: all that matter, or in their place a sample of about ``most`` rows."""
     if score_count(task.inner) > 1 or not curvatures.any():
         return curvatures
     return (_sampled if curvatures.size > 2.0 * most else _without_least)(task, curvatures, most)
 
 
 def _sampled(task: SmoothedProblem, h: np.ndarray, most: float) -> np.ndarray:
-    """A sample by size, in even steps along the sum of all, weighing as much as all."""
+    """A sample by size, in even steps along the sum of all, weighing as much as all; in place, for rows are many."""
     steps = np.cumsum(h)
-    counts = np.diff(np.floor(steps * (most / steps[-1]) + 0.5), prepend=0.0)
-    return counts * (steps[-1] / most)
+    total = float(steps[-1])
+    steps *= most / total
+    steps += 0.5
+    np.floor(steps, out=steps)
+    h[0] = steps[0]
+    np.subtract(steps[1:], steps[:-1], out=h[1:])
+    h *= total / most
+    return h
 
 
 def _without_least(task: SmoothedProblem, h: np.ndarray, most: float) -> np.ndarray:
