@@ -12,6 +12,7 @@ from xrisk.inner.passes import add_hessian, as_linear_groups, has_gradients, pas
 from xrisk.problem import Problem
 from xrisk.solvers.lbfgs import SmoothedLBFGS
 from xrisk.solvers.newton.composite import CompositeNewton, takes_composite
+from xrisk.solvers.newton.coupling import coupling_has_kinks, coupling_of
 from xrisk.solvers.newton.smoothed import SmoothedProblem, bends, smoothed_problem
 from xrisk.solvers.newton.solver import MAX_VARIABLES, Newton
 
@@ -39,13 +40,12 @@ def planned(auto: Any, problem: Problem) -> list[Stage]:
     """The methods to run, one after another; on a sample the one of all rows, or L-BFGS, to see how it does."""
     g, costs = as_linear_groups(problem.inner), expected(auto, problem)
     steps = auto.lbfgs_steps if has_gradients(g) and not bends(g) else auto.blind_steps
+    shares = [share for share in auto.shares if worth_a_sample(auto, problem, share, costs.lbfgs_step)]
     composite = costs.composite < min(costs.newton, steps * costs.lbfgs_step)
+    if shares and not coupling_has_kinks(coupling_of(problem.outer, inner_count(g), inner_dim(g))):
+        composite = False  # from a good start, a smooth risk takes L-BFGS no more steps, and these are cheaper
     first = CompositeNewton(hessian_rows=HESSIAN_ROWS) if composite else SmoothedLBFGS()
-    stages = [
-        Stage(cache(partial(sample_task, problem, share)), first, 0)
-        for share in auto.shares
-        if worth_a_sample(auto, problem, share, costs.lbfgs_step)
-    ]
+    stages = [Stage(cache(partial(sample_task, problem, share)), first, 0) for share in shares]
     task = cache(partial(smoothed_problem, problem))
     if composite or stages or costs.newton > steps * costs.lbfgs_step:
         stages.append(Stage(task, first, 1))
