@@ -12,6 +12,8 @@ class Naive:
     ``x`` is (w, c) with a threshold, else w. Batches are drawn row by row from the generator, as the package does.
     """
 
+    affine = False
+
     def __init__(self, outer, *, threshold, x0, batch, l2=0.1, per_block=1):
         X, y, groups = table()
         order = np.argsort(groups, kind="stable")
@@ -28,9 +30,19 @@ class Naive:
             rows.append([low + int(rng.random() * (high - low)) for _ in range(self.batch)])
         return np.array(rows)
 
+    def one(self, i, rng):
+        """One row of block i; for problems of one group per block."""
+        low, high = self.offsets[i], self.offsets[i + 1]
+        return np.array([[low + int(rng.random() * (high - low))]])
+
     def everything(self, i):
-        """All rows of block i; for problems of one group per block."""
-        return np.arange(self.offsets[i], self.offsets[i + 1])[None, :]
+        """All rows of block i."""
+        groups = range(i * self.per_block, (i + 1) * self.per_block)
+        return [np.arange(self.offsets[j], self.offsets[j + 1]) for j in groups]
+
+    def first_dual(self):
+        """The point of the domain of f* next to 0, or its centre."""
+        return self.outer.first_dual(self.m)
 
     def value(self, i, x, rows):
         w, c = (x[:-1], x[-1]) if self.threshold else (x, 0.0)
@@ -68,6 +80,63 @@ class Naive:
         return x / (1.0 + s * self.l2)
 
 
+class Affine(Naive):
+    """As ``cases.squares``: squares of mean residuals, l2 in a ball, or those of single rows, ``cases.single_rows``."""
+
+    affine = True
+
+    def __init__(self, x0, batch, *, single=False):
+        super().__init__(Square(), threshold=False, x0=x0, batch=batch, l2=0.05)
+        self.X = self.X + 1.0
+        if single:
+            self.n, self.offsets = 30, np.arange(31)
+
+    def value(self, i, x, rows):
+        return np.array([(self.X[r] @ x - self.y[r]).mean() for r in rows])
+
+    def jacobian(self, i, x, rows):
+        return np.array([self.X[r].mean(axis=0) for r in rows])
+
+    def prox(self, x, s):
+        x = x / (1.0 + s * self.l2)
+        return x * min(1.0, 5.0 / np.linalg.norm(x))
+
+
+class Pushed:
+    """As ``cases.pushed``: squares of mean logistic losses of pairs, l2 = 0.1; sample j of gᵢ is row j of ``below``."""
+
+    def __init__(self, x0, above, below):
+        self.x0, self.above, self.below, self.n, self.N = x0, above, below, len(above), len(below)
+
+    def margin(self, i, j, x):
+        return (self.above[i] - self.below[j]) @ x
+
+    def sample_value(self, i, j, x):
+        return np.logaddexp(0.0, -self.margin(i, j, x))
+
+    def sample_gradient(self, i, j, x):
+        return -(self.above[i] - self.below[j]) / (1.0 + np.exp(self.margin(i, j, x)))
+
+    def slope(self, u):
+        return 2.0 * np.maximum(u, 0.0)
+
+    def prox(self, x, s):
+        return x / (1.0 + 0.1 * s)
+
+
+class Square:
+    """f(u) = u²."""
+
+    def slope(self, u):
+        return 2.0 * u
+
+    def dual_step(self, u, y, tau):
+        return (u + tau * y) / (0.5 + tau)
+
+    def first_dual(self, m):
+        return np.zeros(m)
+
+
 class Hinge:
     """CVaR: f(u) = (u)₊/α."""
 
@@ -89,6 +158,9 @@ class ChiSquare:
 
     def dual_step(self, u, y, tau):
         return np.maximum((u + tau * y + 1.0) / (1.0 + tau), 0.0)
+
+    def first_dual(self, m):
+        return np.zeros(m)
 
 
 class LogSumExp:

@@ -18,7 +18,9 @@ from xrisk.solvers import (
     ALEXR,
     ALEXRDL,
     ASCPG,
+    ASCVRG,
     BSGD,
+    CSAGA,
     GDRO,
     LSVRG,
     MSVR,
@@ -33,22 +35,33 @@ from xrisk.solvers import (
     SONEX,
     SONX,
     SOX,
+    SPDC,
     SSD,
+    SVRPDAI,
+    SVRPDAII,
     TINF,
     AveragedGradient,
+    BatchGradient,
     CompositeNewton,
+    CompositionalSVRG1,
+    CompositionalSVRG2,
     Conjugate,
     Decreasing,
     Drago,
     DrawnGroup,
     Entropy,
     GeometricAverage,
+    Growing,
     LastIterate,
+    MeanPoint,
+    Nesterov,
     Newton,
     PolynomialAverage,
     Prospect,
+    RandomPoint,
     Restarted,
     SameBatch,
+    SingleLoop,
     SmoothedLBFGS,
     SnapshotMSVR,
     StageAverage,
@@ -97,6 +110,20 @@ def squares():
     inner = xrisk.group_dro(X, y, groups).inner
     model = LinearModel(as_rows(X + 1.0), inner.model.target, AffineLoss())
     return Problem(Groups(model, inner.offsets, inner.index), Square(), Restricted(L2(0.05), Ball(5.0)))
+
+
+def single_rows():
+    """mean (⟨x_k, w⟩ − y_k)² over thirty rows, each an inner function of its own."""
+    stated = squares()
+    rows = stated.inner.index.rows[:30]
+    return stated._replace(
+        inner=stated.inner._replace(offsets=frozen(np.arange(31)), index=Indexed(frozen(rows.copy())))
+    )
+
+
+def pushed():
+    X, y, _ = table(n=60)
+    return xrisk.applications.p_norm_push(X, y, p=2.0, loss="logistic", l2=0.1)
 
 
 def regrouped(offsets, rows=None):
@@ -191,6 +218,20 @@ CASES = [  # the first of each solver is the one whose compiled runs are quick t
     Case("nssd", cvar, NSSD(blocks=2), 10000, 0.005),
     Case("alexr-dl", cvar, ALEXRDL(ALEXR(0.05, 0.1, blocks=3), length=15), 20000, 0.01),
     Case("alexr2", cvar, ALEXRDL(ALEXR(0.05, 0.1, blocks=3), 0.5, 15, 0.02, momentum=0.5), 20000, 0.02),
+    Case("svrpda-i", chi2_logistic, SVRPDAI(0.05, 0.5, epoch=30), 5000, 1e-9),
+    Case("svrpda-i-random", squares, SVRPDAI(0.02, 0.5, epoch=15, restart=RandomPoint(), batch=2), 20000, 1e-9),
+    Case("svrpda-i-tasks", lambda: tasks(LogSumExp(2.0)), SVRPDAI(0.05, 0.5), 5000, 1e-9),
+    Case("svrpda-i-single", single_rows, SVRPDAI(0.02, 0.5, SingleLoop()), 20000, 1e-9),
+    Case("svrpda-ii", chi2_logistic, SVRPDAII(0.05, 0.5, epoch=30), 5000, 1e-9),
+    Case("svrpda-ii-affine", squares, SVRPDAII(0.01, 0.2, epoch=7, batch=2), 20000, 1e-9),
+    Case("compositional-svrg-1", chi2_logistic, CompositionalSVRG1(0.05, epoch=30), 5000, 1e-9),
+    Case("compositional-svrg-2", chi2_logistic, CompositionalSVRG2(0.05, epoch=30), 5000, 1e-9),
+    Case("compositional-svrg-2-mean", squares, CompositionalSVRG2(0.02, Growing(9, 1.2), MeanPoint()), 20000, 1e-9),
+    Case("ascvrg", chi2_logistic, ASCVRG(0.1), 5000, 1e-9),
+    Case("c-saga", pushed, CSAGA(0.1, batch=3), 1000, 1e-9),
+    Case("spdc", single_rows, SPDC(0.02, 0.5, blocks=3), 10000, 1e-9),
+    Case("batch-gradient", lambda: tasks(LogSumExp(2.0)), BatchGradient(0.3), 300, 1e-9),
+    Case("batch-gradient-nesterov", squares, BatchGradient(0.05, Nesterov()), 3000, 1e-9),
     Case("newton", cvar, Newton(), 100, 1e-8, cut=7),
     Case("newton-tasks-max", lambda: tasks(MaxOuter()), Newton(), 100, 1e-8, cut=7),
     Case("newton-squares", squares, Newton(), 100, 1e-8, cut=5),
@@ -201,7 +242,7 @@ CASES = [  # the first of each solver is the one whose compiled runs are quick t
     Case("smoothed-lbfgs-squares", squares, SmoothedLBFGS(tol=1e-8), 1000, 1e-8, cut=7),
 ]
 FULL_BATCH = [
-    case for case in CASES if isinstance(case.solver, (Newton, CompositeNewton, SmoothedLBFGS))
+    case for case in CASES if isinstance(case.solver, (Newton, CompositeNewton, SmoothedLBFGS, BatchGradient))
 ]  # draw no samples
 SAMPLED = [case for case in CASES if case not in FULL_BATCH]
 

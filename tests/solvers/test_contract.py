@@ -14,6 +14,7 @@ from xrisk.inner import (
     batch_values,
     batch_vjp,
     draw,
+    exact_jacobians,
     exact_values,
     exact_vjp,
     inner_count,
@@ -25,7 +26,7 @@ from xrisk.inner import (
     new_batch,
     shares_batch,
 )
-from xrisk.inner.numbered import add_sample, draw_part, sample_range, sample_share, sample_slopes
+from xrisk.inner.numbered import add_sample, draw_part, draw_sample, sample_range, sample_share, sample_slopes
 from xrisk.inner.passes import (
     add_hessian,
     add_squares,
@@ -210,6 +211,17 @@ def _(g, w, out):
 def _(g, w, y, grad):
     g.note("gradients", inner_samples(g.inner))
     exact_vjp(g.inner, w, y, grad)
+
+
+@exact_jacobians.of(Counted)
+def _(g, w, out):
+    g.note("gradients", inner_samples(g.inner))
+    exact_jacobians(g.inner, w, out)
+
+
+@draw_sample.of(Counted)
+def _(g, i, j, batch):
+    return batch[0], draw_sample(g.inner, i, j, batch[1])
 
 
 sample_range.of(Counted)(lambda g, i: sample_range(g.inner, i))

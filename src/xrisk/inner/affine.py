@@ -9,6 +9,7 @@ from xrisk.inner.oracle import (
     batch_value,
     batch_values,
     batch_vjp,
+    exact_jacobians,
     exact_values,
     exact_vjp,
     inner_dim,
@@ -74,6 +75,10 @@ def _exact_vjp(g, w, y, grad):
     exact_vjp(as_linear_groups(g), w, y, grad)
 
 
+def _exact_jacobians(g, w, out):
+    exact_jacobians(as_linear_groups(g), w, out)
+
+
 def _lipschitz(g):
     return inner_lipschitz(as_linear_groups(g))
 
@@ -91,6 +96,7 @@ IMPLEMENTED = (
     (batch_vjp, _batch_vjp),
     (exact_values, _exact_values),
     (exact_vjp, _exact_vjp),
+    (exact_jacobians, _exact_jacobians),
     (inner_lipschitz, _lipschitz),
     (inner_smoothness, _smoothness),
 )

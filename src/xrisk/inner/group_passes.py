@@ -13,7 +13,7 @@ from xrisk.data.threads import borders, in_parts
 from xrisk.generic import generic
 from xrisk.inner.groups import Equal, Groups, Indexed, InOrder, Partitioned, Weighted, row_at
 from xrisk.inner.models import LinearModel, SoftmaxModel, model_rows, model_scores
-from xrisk.inner.oracle import exact_values, exact_vjp, inner_size
+from xrisk.inner.oracle import exact_jacobians, exact_values, exact_vjp, inner_size
 from xrisk.inner.passes import (
     CHUNK,
     EPS,
@@ -28,6 +28,7 @@ from xrisk.inner.passes import (
     has_gradients,
     inner_gradients,
     jacobian,
+    jacobians_by_walk,
     pass_loss,
     pass_rows,
     sampled,
@@ -50,6 +51,7 @@ KEPT = 4  # times as many numbers as the gradients of all groups the rows must h
 
 exact_values.of(Groups)(values_by_walk)
 exact_vjp.of(Groups)(vjp_by_walk)
+exact_jacobians.of(Groups)(jacobians_by_walk)
 
 
 @generic

@@ -1,5 +1,7 @@
 """Samples by their number, one at a time or in parts: for methods that remember something of every sample."""
 
+from typing import Any
+
 import numpy as np
 from numba.extending import register_jitable
 
@@ -8,7 +10,9 @@ from xrisk.functions.loss import loss_slope, loss_value, scores_slope, scores_va
 from xrisk.generic import generic
 from xrisk.inner.groups import Groups, row_at, weight_at
 from xrisk.inner.models import LinearModel, SoftmaxModel
-from xrisk.inner.oracle import inner_count
+from xrisk.inner.oracle import inner_count, inner_dim
+from xrisk.inner.pairs import Pairs
+from xrisk.inner.shifted import Shifted
 
 
 @generic
@@ -41,6 +45,16 @@ def draw_part(g, i, first, batch):
 
 
 @generic
+def draw_sample(g, i, j, batch):
+    """Write sample j = 0, 1, … of gᵢ into ``batch``, which has one place for each component, and return it."""
+
+
+@draw_sample.otherwise
+def _(g, i, j, batch):
+    return draw_part(g, i, j, batch)
+
+
+@generic
 def row_slopes(model, k, w, slopes):
     """`sample_slopes` of row k."""
 
@@ -53,6 +67,28 @@ def add_slopes(model, k, slopes, scale, grad):
 @sample_range.of(Groups)
 def _(g, i):
     return g.offsets[i], g.offsets[i + 1]
+
+
+@sample_range.of(Pairs)
+def _(g, i):
+    return i * g.inner.size, (i + 1) * g.inner.size
+
+
+@draw_sample.of(Pairs)
+def _(g, i, j, batch):
+    batch.rows[0] = g.inner[j]
+    fetch_row(g.rows, batch.rows[0])
+    return batch
+
+
+@sample_range.of(Shifted)
+def _(g, i):
+    return sample_range(g.inner, i)
+
+
+@draw_sample.of(Shifted)
+def _(g, i, j, batch):
+    return draw_sample(g.inner, i, j, batch)
 
 
 @sample_share.of(Groups)
@@ -124,6 +160,18 @@ def sample_parts(g, size, count):
             group[c], first[c], share[c] = i, start, size / (high - low)
             c += 1
     return group, first, share
+
+
+def shared_count(g: Any) -> int:
+    """Number of samples of each gᵢ where all have as many, so that the j-th of every one is a sample of g; else 0.
+
+    0 as well where samples cannot be had by their numbers, and of blocks of several components.
+    """
+    by_number = type(g) in draw_sample.table or draw_part.implemented(g)
+    if not (by_number and sample_range.implemented(g) and inner_dim(g) == 1):
+        return 0
+    counts = {int(high - low) for low, high in (sample_range(g, i) for i in range(inner_count(g)))}
+    return counts.pop() if len(counts) == 1 else 0
 
 
 def part_count(g: Groups, size: int) -> int:

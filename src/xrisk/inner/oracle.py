@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import numpy as np
 from numba.extending import register_jitable
 
 from xrisk.generic import generic
@@ -74,6 +75,20 @@ def exact_values(g, w, out):
 @generic
 def exact_vjp(g, w, y, grad):
     """Add Σᵢ Jᵢ(w)ᵀ yᵢ to ``grad`` (d), y of shape (n, m)."""
+
+
+@generic
+def exact_jacobians(g, w, out):
+    """Write Jᵢ(w) for all i into ``out`` (n, m, d), which is zero: a full pass."""
+
+
+@exact_jacobians.otherwise
+def _(g, w, out):  # a pass for each row: right for whoever knows no better
+    y = np.zeros(out.shape[:2])
+    for place in np.ndindex(*y.shape):
+        y[place] = 1.0
+        exact_vjp(g, w, y, out[place])
+        y[place] = 0.0
 
 
 @generic

@@ -21,7 +21,7 @@ from xrisk.data.threads import borders, give_way, in_parts, one_thread_each
 from xrisk.functions.loss import ExponentialLoss, HingeLoss, SquaredHinge
 from xrisk.functions.smoothing import smooth_loss
 from xrisk.generic import generic
-from xrisk.inner.oracle import exact_values, exact_vjp, inner_size
+from xrisk.inner.oracle import exact_jacobians, exact_values, exact_vjp, inner_size
 from xrisk.inner.pairs import Pairs
 from xrisk.inner.passes import (
     CHUNK,
@@ -34,6 +34,7 @@ from xrisk.inner.passes import (
     add_squares,
     column_sizes,
     jacobian,
+    jacobians_by_walk,
     pass_loss,
     pass_rows,
     sampled,
@@ -51,6 +52,7 @@ SUMMED = 4096  # pairs that are summed before the sum is compensated
 TILE = 2**20  # pairs whose weights are held at a time: 8 MB
 
 exact_vjp.of(Pairs)(vjp_by_walk)
+exact_jacobians.of(Pairs)(jacobians_by_walk)
 
 
 @pass_rows.of(Pairs)

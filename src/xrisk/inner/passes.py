@@ -15,7 +15,7 @@ from xrisk.data.products import Centred, column_means, row_adjoint, row_scores, 
 from xrisk.data.rows import row_count
 from xrisk.generic import generic
 from xrisk.inner.oracle import inner_count, inner_dim, inner_size
-from xrisk.inner.visitors import LossValues
+from xrisk.inner.visitors import LossValues, SmoothedTerms
 
 EPS = float(np.finfo(np.float64).eps)
 CHUNK = (
@@ -236,6 +236,11 @@ def vjp_by_walk(g: Any, w: np.ndarray, y: np.ndarray, grad: np.ndarray) -> None:
     """Add Σᵢ Jᵢ(w)ᵀ yᵢ to ``grad`` (d), y of shape (n, m): `exact_vjp` of a geometry."""
     at = scores_only(g, scores_at(g, w))
     grad += adjoint(g, walk(g, LossValues(), at, np.ascontiguousarray(y, dtype=np.float64).reshape(-1)).coefs)
+
+
+def jacobians_by_walk(g: Any, w: np.ndarray, out: np.ndarray) -> None:
+    """Write Jᵢ(w) for all i into ``out`` (n, m, d): `exact_jacobians` of a geometry."""
+    out[:] = jacobian(g, SmoothedTerms(0.0), scores_only(g, scores_at(g, w))).reshape(out.shape)
 
 
 def chunks(low: int, high: int) -> list[int]:

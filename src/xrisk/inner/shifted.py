@@ -10,6 +10,7 @@ from xrisk.inner.oracle import (
     batch_values,
     batch_vjp,
     draw,
+    exact_jacobians,
     exact_values,
     exact_vjp,
     inner_count,
@@ -112,3 +113,9 @@ def _(g, x, out):
 def _(g, x, y, grad):
     exact_vjp(g.inner, x[:-1], y, grad[:-1])
     grad[-1] -= y.sum()
+
+
+@exact_jacobians.of(Shifted)
+def _(g, x, out):
+    exact_jacobians(g.inner, x[:-1], out[:, :, :-1])
+    out[:, :, -1] = -1.0

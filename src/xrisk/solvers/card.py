@@ -14,7 +14,7 @@ from xrisk.functions import (
     risk_cap,
     risk_is_support,
 )
-from xrisk.inner.numbered import draw_part
+from xrisk.inner.numbered import draw_part, shared_count
 from xrisk.inner.oracle import (
     exact_values,
     exact_vjp,
@@ -95,12 +95,29 @@ IN_PARTS = Need(
     lambda problem: draw_part.implemented(problem.inner),
     "inner",
 )
+SHARED_SAMPLES = Need(
+    "inner functions of one component and of equally many samples, known by their numbers, such as Pairs",
+    lambda problem: shared_count(problem.inner) > 0,
+    "inner",
+)
+SINGLE_SAMPLES = Need(
+    "affine inner functions of one sample each",
+    lambda problem: bool(
+        inner_is_affine(problem.inner)
+        and inner_samples.implemented(problem.inner)
+        and inner_samples(problem.inner) == inner_count(problem.inner)
+    ),
+    "inner",
+)
 RISK = Need("a joint risk of the inner values", lambda problem: is_risk(problem.outer))
 SUPPORT_RISK = Need("the maximum or a CVaR of the inner values", lambda problem: bool(risk_is_support(problem.outer)))
 MAXIMUM = Need(
     "the maximum of the inner values, or a CVaR of 1/n of them",
     lambda problem: bool(risk_is_support(problem.outer) and risk_cap(problem.outer, inner_count(problem.inner)) == 1.0),
 )
+
+
+SADDLE_THEORY = (SMOOTH_OUTER, LIPSCHITZ_OUTER, SMOOTH_INNER, LIPSCHITZ_INNER, STRONGLY_CONVEX, CONVEX_COUPLING)
 
 
 def require(problem: Problem, card: MethodCard) -> None:

@@ -22,6 +22,14 @@ from xrisk.solvers.coupled.sonex import SONEX
 from xrisk.solvers.coupled.sonx import SONX
 from xrisk.solvers.coupled.sox import SOX
 from xrisk.solvers.coupled.ssd import SSD
+from xrisk.solvers.finite_sum.ascvrg import ASCVRG
+from xrisk.solvers.finite_sum.csaga import CSAGA
+from xrisk.solvers.finite_sum.csvrg1 import CompositionalSVRG1
+from xrisk.solvers.finite_sum.csvrg2 import CompositionalSVRG2
+from xrisk.solvers.finite_sum.gradient import BatchGradient, Nesterov
+from xrisk.solvers.finite_sum.spdc import SPDC
+from xrisk.solvers.finite_sum.svrpda1 import SVRPDAI
+from xrisk.solvers.finite_sum.svrpda2 import SVRPDAII
 from xrisk.solvers.groups.aleg import ALEG
 from xrisk.solvers.groups.drago import Drago
 from xrisk.solvers.groups.gdro import GDRO, TINF
@@ -80,6 +88,15 @@ CATALOGUE: dict[str, Any] = {
     "alexr-dl": ALEXRDL(),
     "alexr-dl-smoothed": ALEXRDL(smoothing=0.05),
     "alexr2": ALEXRDL(length=100, smoothing=0.05, momentum=0.5),
+    "svrpda-i": SVRPDAI(),
+    "svrpda-ii": SVRPDAII(),
+    "compositional-svrg-1": CompositionalSVRG1(),
+    "compositional-svrg-2": CompositionalSVRG2(),
+    "ascvrg": ASCVRG(),
+    "c-saga": CSAGA(),
+    "spdc": SPDC(),
+    "batch-gradient": BatchGradient(),
+    "batch-gradient-nesterov": BatchGradient(acceleration=Nesterov()),
     "newton": Newton(),
     "composite-newton": CompositeNewton(),
     "smoothed-lbfgs": SmoothedLBFGS(),

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel, specialise
+from xrisk.compile import kernel
 from xrisk.functions import block_slope, prox
 from xrisk.inner.oracle import (
     Oracles,
@@ -21,10 +21,11 @@ from xrisk.inner.oracle import (
     shares_batch,
 )
 from xrisk.problem import Problem, block_slopes, coupled_start
-from xrisk.solvers.base import copied, prepare_coupled, whole
+from xrisk.solvers.base import prepare_coupled
 from xrisk.solvers.card import FULL_PASSES, LIPSCHITZ_OUTER, SMOOTH_INNER, MethodCard
 from xrisk.solvers.coupled.msvr import SMOOTH
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
+from xrisk.solvers.shared.epochs import advance_by_epochs, epochs_begun, settled_epoch
 from xrisk.solvers.shared.tracking import (
     TheoryCorrection,
     assign,
@@ -76,7 +77,7 @@ class SnapshotMSVR(NamedTuple):
         Weight β of the new gradient; S/(nN) in the theorem.
     correction : TheoryCorrection() or float
         γ′. The theorem's grows like n/S.
-    epoch : int, optional
+    epoch : int, Growing() or SingleLoop(), optional
         Iterations from one full pass to the next; by default as many as sample as much as a pass sees.
     blocks : int, optional
         Blocks per iteration S; by default 8, or all of them if there are fewer.
@@ -111,7 +112,7 @@ class SnapshotMSVR(NamedTuple):
     track: float | Decreasing | Stagewise = 0.1
     momentum: float | Decreasing | Stagewise = 0.1
     correction: float | TheoryCorrection = TheoryCorrection()
-    epoch: int | None = None
+    epoch: Any = None
     blocks: int | None = None
     batch: int = 8
     average: Any = PolynomialAverage()
@@ -132,11 +133,7 @@ class SnapshotMSVR(NamedTuple):
         problem, solver = prepare_coupled(problem, self)
         check_correction(solver.correction, solver.track)
         sampled = solver.blocks * solver.batch * inner_dim(problem.inner)
-        as_long = -(-inner_samples(problem.inner) // sampled)
-        solver = solver._replace(epoch=as_long if self.epoch is None else whole("epoch", self.epoch))
-        if solver.epoch < 1:
-            raise ValueError(f"epoch must be at least 1, got {solver.epoch}")
-        return problem, solver
+        return problem, solver._replace(epoch=settled_epoch(self.epoch, problem, sampled))
 
     def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
         return coupled_start(problem, w)
@@ -153,18 +150,9 @@ class SnapshotMSVR(NamedTuple):
     def advance(
         self, problem: Problem, state: SnapshotMSVRState, n_steps: int, rng: np.random.Generator
     ) -> SnapshotMSVRState:
-        end, epoch = state.t + n_steps, self.epoch or 1
-        if (end - 1) // epoch > state.t // epoch:  # a pass comes after iterations, which must not be left half made
-            state = copied(state)
-        while True:
-            if state.t < end and state.t % epoch == 0:
-                state = self.pass_over(problem, state)
-            steps = min(end, (state.t // epoch + 1) * epoch) - state.t
-            state = specialise(snapshotmsvr_steps, problem, self)(problem, state, self, steps, rng)
-            if state.t == end:
-                return state
+        return advance_by_epochs(self, problem, state, n_steps, rng, snapshotmsvr_steps)
 
-    def pass_over(self, problem: Problem, state: SnapshotMSVRState) -> SnapshotMSVRState:
+    def pass_over(self, problem: Problem, state: SnapshotMSVRState, rng: np.random.Generator) -> SnapshotMSVRState:
         """The state with its snapshot here; the first one sets the tracked values."""
         means = np.empty_like(state.means)
         exact_values(problem.inner, state.w, means)
@@ -181,7 +169,7 @@ class SnapshotMSVR(NamedTuple):
 
     def oracles(self, problem: Problem, t: int) -> Oracles:
         sampled = 3 * t * (self.blocks or 0) * self.batch * inner_dim(problem.inner)
-        passes = -(-t // (self.epoch or 1)) * inner_samples(problem.inner)
+        passes = epochs_begun(self.epoch, t) * inner_samples(problem.inner)
         return Oracles(sampled + passes, sampled + passes)
 
 

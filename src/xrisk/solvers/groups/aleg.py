@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel, specialise
+from xrisk.compile import kernel
 from xrisk.functions import kl_project_logs, prox, risk_cap
 from xrisk.inner.oracle import (
     Oracles,
@@ -19,9 +19,10 @@ from xrisk.inner.oracle import (
     shares_batch,
 )
 from xrisk.problem import Problem
-from xrisk.solvers.base import check_count, copied, prepare_as_stated, whole
+from xrisk.solvers.base import copied, prepare_as_stated, whole
 from xrisk.solvers.card import FULL_PASSES, LIPSCHITZ_INNER, SMOOTH_INNER, SUPPORT_RISK, MethodCard
 from xrisk.solvers.schedules import Decreasing, Stagewise, UniformAverage, average_weight, rate
+from xrisk.solvers.shared.epochs import advance_by_epochs, epochs_begun, settled_epoch
 from xrisk.solvers.shared.tracking import average_into
 from xrisk.solvers.shared.weights import equal_logs, raised, write_weights
 
@@ -121,9 +122,8 @@ class ALEG(NamedTuple):
 
     def prepare(self, problem: Problem) -> tuple[Problem, "ALEG"]:
         problem, solver = prepare_as_stated(problem, self)
-        as_long = -(-inner_samples(problem.inner) // (inner_count(problem.inner) * solver.batch))
-        epoch = as_long if self.epoch is None else whole("epoch", self.epoch)
-        check_count("epoch", epoch)
+        sampled = inner_count(problem.inner) * solver.batch
+        epoch = settled_epoch(None if self.epoch is None else whole("epoch", self.epoch), problem, sampled)
         anchor = 1.0 / (epoch + 1) if solver.anchor is None else solver.anchor
         if not (isinstance(anchor, float) and 0.0 <= anchor < 1.0):
             raise ValueError(f"anchor must be at least 0 and below 1, got {self.anchor!r}")
@@ -138,18 +138,9 @@ class ALEG(NamedTuple):
         return copied(ALEGState(w, logq, here, u, full, here, w, here.q, 0))
 
     def advance(self, problem: Problem, state: ALEGState, n_steps: int, rng: np.random.Generator) -> ALEGState:
-        end, epoch = state.t + n_steps, self.epoch or 1
-        if (end - 1) // epoch > state.t // epoch:  # a pass comes after iterations, which must not be left half made
-            state = copied(state)
-        while True:
-            if state.t < end and state.t % epoch == 0:
-                state = self.pass_over(problem, state)
-            steps = min(end, (state.t // epoch + 1) * epoch) - state.t
-            state = specialise(aleg_steps, problem, self)(problem, state, self, steps, rng)
-            if state.t == end:
-                return state
+        return advance_by_epochs(self, problem, state, n_steps, rng, aleg_steps)
 
-    def pass_over(self, problem: Problem, state: ALEGState) -> ALEGState:
+    def pass_over(self, problem: Problem, state: ALEGState, rng: np.random.Generator) -> ALEGState:
         """The state with its snapshot at the means of the epoch that ends here."""
         hat, u, full = copied(state.ahead), np.empty((state.u.size, 1)), np.zeros(state.w.size)
         exact_values(problem.inner, hat.w, u)
@@ -163,7 +154,7 @@ class ALEG(NamedTuple):
         return inner_count(problem.inner) * state.q_mean[:, None]
 
     def oracles(self, problem: Problem, t: int) -> Oracles:
-        passes = -(-t // (self.epoch or 1)) * inner_samples(problem.inner)
+        passes = epochs_begun(self.epoch, t) * inner_samples(problem.inner)
         samples = 2 * t * inner_count(problem.inner) * self.batch + passes
         return Oracles(samples, samples)
 

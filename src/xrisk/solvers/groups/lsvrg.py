@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel, specialise
+from xrisk.compile import kernel
 from xrisk.functions import prox, risk_weights
 from xrisk.inner.oracle import (
     Oracles,
@@ -18,9 +18,10 @@ from xrisk.inner.oracle import (
     shares_batch,
 )
 from xrisk.problem import Problem
-from xrisk.solvers.base import check_count, copied, prepare_as_stated, whole
+from xrisk.solvers.base import prepare_as_stated
 from xrisk.solvers.card import FULL_PASSES, RISK, SMOOTH_OUTER, STRONGLY_CONVEX, MethodCard
 from xrisk.solvers.schedules import Decreasing, LastIterate, Stagewise, average_weight, rate
+from xrisk.solvers.shared.epochs import advance_by_epochs, epochs_begun, settled_epoch
 from xrisk.solvers.shared.tracking import average_into, next_block
 
 
@@ -46,7 +47,7 @@ class LSVRG(NamedTuple):
     ----------
     step : float or schedule
         Step size s.
-    epoch : int, optional
+    epoch : int, Growing() or SingleLoop(), optional
         Iterations from one full pass to the next; by default as many as sample as much as a pass sees.
     blocks : int, optional
         Blocks per iteration S; by default 8, or all of them if there are fewer.
@@ -78,7 +79,7 @@ class LSVRG(NamedTuple):
     """
 
     step: float | Decreasing | Stagewise = 0.05
-    epoch: int | None = None
+    epoch: Any = None
     blocks: int | None = None
     batch: int = 8
     average: Any = LastIterate()
@@ -97,10 +98,7 @@ class LSVRG(NamedTuple):
 
     def prepare(self, problem: Problem) -> tuple[Problem, "LSVRG"]:
         problem, solver = prepare_as_stated(problem, self)
-        as_long = -(-inner_samples(problem.inner) // (solver.blocks * solver.batch))
-        solver = solver._replace(epoch=as_long if self.epoch is None else whole("epoch", self.epoch))
-        check_count("epoch", solver.epoch)
-        return problem, solver
+        return problem, solver._replace(epoch=settled_epoch(self.epoch, problem, solver.blocks * solver.batch))
 
     def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
         return w.copy()
@@ -110,18 +108,9 @@ class LSVRG(NamedTuple):
         return LSVRGState(w.copy(), w.copy(), np.full(n, 1.0 / n), np.zeros(w.size), w.copy(), np.arange(n), 0)
 
     def advance(self, problem: Problem, state: LSVRGState, n_steps: int, rng: np.random.Generator) -> LSVRGState:
-        end, epoch = state.t + n_steps, self.epoch or 1
-        if (end - 1) // epoch > state.t // epoch:  # a pass comes after iterations, which must not be left half made
-            state = copied(state)
-        while True:
-            if state.t < end and state.t % epoch == 0:
-                state = self.pass_over(problem, state)
-            steps = min(end, (state.t // epoch + 1) * epoch) - state.t
-            state = specialise(lsvrg_steps, problem, self)(problem, state, self, steps, rng)
-            if state.t == end:
-                return state
+        return advance_by_epochs(self, problem, state, n_steps, rng, lsvrg_steps)
 
-    def pass_over(self, problem: Problem, state: LSVRGState) -> LSVRGState:
+    def pass_over(self, problem: Problem, state: LSVRGState, rng: np.random.Generator) -> LSVRGState:
         """The state with its snapshot here."""
         u, q, full = np.empty((state.q.size, 1)), np.empty_like(state.q), np.zeros(state.w.size)
         exact_values(problem.inner, state.w, u)
@@ -136,7 +125,7 @@ class LSVRG(NamedTuple):
         return state.q.size * state.q[:, None]
 
     def oracles(self, problem: Problem, t: int) -> Oracles:
-        passes = -(-t // (self.epoch or 1)) * inner_samples(problem.inner)
+        passes = epochs_begun(self.epoch, t) * inner_samples(problem.inner)
         return Oracles(passes, 2 * t * (self.blocks or 0) * self.batch + passes)
 
 
