@@ -41,6 +41,16 @@ def draw_part(g, i, first, batch):
 
 
 @generic
+def has_parts(g):
+    """Whether samples can be taken in parts: whether `draw_part` is implemented, for what ``g`` is made of too."""
+
+
+@has_parts.otherwise
+def _(g):
+    return draw_part.implemented(g)
+
+
+@generic
 def row_slopes(model, k, w, slopes):
     """`sample_slopes` of row k."""
 
