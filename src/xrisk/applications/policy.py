@@ -1,8 +1,9 @@
 """Policy evaluation: the mean squared Bellman residual of values that are linear in features."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse
 
 from xrisk.applications.arguments import as_number, penalty_of
@@ -14,6 +15,7 @@ from xrisk.applications.chains import (
     simulator_law,
     uniform_law,
 )
+from xrisk.applications.quadratic import least_eigenvalue, quadratic
 from xrisk.data.rows import as_numbers, frozen
 from xrisk.functions import Identity, NoPenalty, Restricted, Square, Squared, prox
 from xrisk.functions.loss import AffineLoss
@@ -22,8 +24,24 @@ from xrisk.inner import Equal, Groups, LinearModel, Transitions, Weighted, as_ro
 from xrisk.problem import Problem
 
 SMALL = 10**7  # numbers: sparse features of no more are made dense for methods that sample
+MOST_MOMENTS = 2000  # variables
+CANCELLED = 1e-6  # of the mean square of the targets: an optimum below loses too many digits in moments
 LAWS = {"simulator": simulator_law, "uniform": uniform_law}
 SAMPLINGS = (*LAWS, "exact")
+
+
+class Penalty(NamedTuple):
+    """(l2/2)‖w‖² on a domain."""
+
+    l2: float
+    domain: Any  # NoPenalty() if there is none
+
+    def joined(self) -> Any:
+        """As one penalty."""
+        penalty = penalty_of(0.0, self.l2, False, None)
+        if self.domain == NoPenalty():
+            return penalty
+        return Restricted(penalty, self.domain) if self.l2 > 0.0 else self.domain
 
 
 def bellman(
@@ -88,10 +106,10 @@ def bellman(
         raise ValueError(f"sampling must be one of {', '.join(SAMPLINGS)}, got {sampling!r}")
     features = state_features(features)
     chain = chain_of(P, reward, features.shape[0])
-    return residual_problem(chain, features, discount, _penalty(l2, domain), sampling)
+    return residual_problem(chain, features, discount, penalty_on(l2, domain), sampling)
 
 
-def residual_problem(chain: Any, features: Any, discount: float, penalty: Any, sampling: str) -> Problem:
+def residual_problem(chain: Any, features: Any, discount: float, penalty: Penalty, sampling: str) -> Problem:
     """The problem of `bellman` from its parts."""
     if sampling != "exact":
         features = _dense(features)
@@ -104,7 +122,7 @@ def residual_problem(chain: Any, features: Any, discount: float, penalty: Any, s
     else:
         placed = frozen(in_order(features, chain.order))
         inner = Transitions(placed, LAWS[sampling](chain), gamma, frozen(rows), frozen(targets))
-    problem = Problem(inner, Square(), penalty)
+    problem = Problem(inner, Square(), penalty.joined())
     problem.check()
     return problem
 
@@ -139,18 +157,51 @@ def averaged_bellman(
     """
     features = state_features(features)
     chain = chain_of(P, reward, features.shape[0])
-    return averaged_problem(chain, features, discount, _penalty(l2, domain), state_weight)
+    return averaged_problem(chain, features, discount, penalty_on(l2, domain), state_weight)
 
 
-def averaged_problem(chain: Any, features: Any, discount: float, penalty: Any, state_weight: Any) -> Problem:
+def averaged_problem(chain: Any, features: Any, discount: float, penalty: Penalty, state_weight: Any) -> Problem:
     """The problem of `averaged_bellman` from its parts."""
     rows, targets = residual_rows(chain, features, as_discount(discount))
+    weight = _weights(state_weight, features.shape[0], chain)
+    moments = _moments(rows, targets, weight, penalty.l2)
+    if moments is not None:
+        return quadratic(*moments, penalty=penalty.domain)
     rows *= np.sqrt(2.0)  # the squared loss is ½(z − y)²
     model = LinearModel(as_rows(rows), frozen(np.sqrt(2.0) * targets), Squared())
-    weight = _weights(state_weight, features.shape[0], chain)
-    problem = Problem(Groups(model, frozen(np.array([0, targets.size])), weight=weight), Identity(), penalty)
+    weighted = Groups(model, frozen(np.array([0, targets.size])), weight=weight)
+    problem = Problem(weighted, Identity(), penalty.joined())
     problem.check()
     return problem
+
+
+def _moments(rows: Any, targets: np.ndarray, weight: Any, l2: float) -> tuple[np.ndarray, np.ndarray, float] | None:
+    """H, h and c of wᵀHw − 2⟨h, w⟩ + c, the mean square with its ridge; None where they do not say as much as the rows.
+
+    That is where they are more than the rows, where H may be singular, and where the fit is so good that the three
+    terms cancel.
+    """
+    n, d = rows.shape
+    if d > min(n, MOST_MOMENTS):
+        return None
+    share = getattr(weight, "weights", np.broadcast_to(1.0, (n,))) / n
+    with np.errstate(over="ignore", invalid="ignore"):
+        H = _gram(rows, share) + 0.5 * l2 * np.eye(d)
+        h, constant = rows.T @ (share * targets), float(share @ targets**2)
+    if not (np.isfinite(H).all() and np.isfinite(h).all()) or least_eigenvalue(H) <= 0.0:
+        return None
+    least = constant - float(h @ scipy.linalg.solve(H, h, assume_a="pos"))
+    return (H, h, constant) if least >= CANCELLED * constant > 0.0 else None
+
+
+def _gram(rows: Any, share: np.ndarray) -> np.ndarray:
+    """Σₖ shareₖ·rowₖ rowₖᵀ (d, d)."""
+    if scipy.sparse.issparse(rows):
+        return (rows.T @ (rows * share[:, None])).toarray()
+    if not share.strides[0]:  # all are the same
+        return share[0] * (rows.T @ rows)
+    root = np.sqrt(share)[:, None] * rows
+    return root.T @ root
 
 
 def residual_rows(chain: Stored | GeneratedChain, features: Any, gamma: float) -> tuple[Any, np.ndarray]:
@@ -216,10 +267,9 @@ def _weights(state_weight: Any, states: int, chain: Any) -> Any:
     return Weighted(frozen(weight * (weight.size / weight.sum())))
 
 
-def _penalty(l2: float, domain: Any) -> Any:
-    penalty = penalty_of(0.0, l2, False, None)
-    if domain is None:
-        return penalty
-    if not prox.implemented(domain):
+def penalty_on(l2: Any, domain: Any = None) -> Penalty:
+    """The penalty that the arguments of `bellman` describe."""
+    penalty_of(0.0, l2, False, None)  # refuses what is no strength
+    if domain is not None and not prox.implemented(domain):
         raise TypeError(f"domain must be a domain spec such as Ball(1.0), got {domain!r}")
-    return domain if isinstance(penalty, NoPenalty) else Restricted(penalty, domain)
+    return Penalty(float(l2), NoPenalty() if domain is None else domain)
