@@ -29,6 +29,7 @@ from xrisk import (
     GroupDRORegressor,
     MultiTaskGroupDROClassifier,
     PNormPushClassifier,
+    PolicyEvaluator,
     PrecisionAtKClassifier,
     RobustLogisticRegression,
     Stop,
@@ -67,6 +68,7 @@ CASES = {
     "push": Case(PNormPushClassifier(l2=0.01), RARE),
     "at k": Case(PrecisionAtKClassifier(l2=0.1), RARE),
     "top push": Case(TopPushClassifier(l2=0.01), RARE),
+    "policy": Case(PolicyEvaluator(0.5, l2=0.01), TARGET),
     "tasks": Case(MultiTaskGroupDROClassifier(l2=0.01), metadata={"tasks": cells // 4, **GROUPS}),
 }
 CHECKED = [
@@ -79,6 +81,8 @@ CHECKED = [
     PrecisionAtKClassifier(),
     TopPushClassifier(),
     MultiTaskGroupDROClassifier(),
+    PolicyEvaluator(),
+    PolicyEvaluator(l2=0.1),
 ]
 WEIGHED = ("groups", "regression", "tasks")
 

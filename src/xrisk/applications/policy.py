@@ -246,7 +246,7 @@ def _dense(features: Any) -> np.ndarray:
     if size > SMALL:
         raise ValueError(
             f"features must be dense for methods that sample, or sparse with at most {SMALL} numbers, got {size}: "
-            "sampling='exact' and averaged_bellman take them as they are"
+            "averaged_bellman, sampling='exact' and solver='auto' take them as they are"
         )
     return features.toarray()
 
