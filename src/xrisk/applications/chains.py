@@ -7,13 +7,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
+from xrisk.compile import kernel, prefetch, worthwhile
 from xrisk.data.rows import as_numbers, frozen
+from xrisk.data.threads import borders, in_parts
 from xrisk.generic import generic
 from xrisk.inner import Generated, GeneratedSimulator, Reweighted, Simulated
 from xrisk.inner.generated import generated_means
 
 ROUNDING = 1e-6  # by which a row of probabilities may miss the sum one
 LARGEST_REWARD = 1e150
+AHEAD = 8  # transitions whose features are asked for before they are read
 
 
 class Names(NamedTuple):
@@ -55,8 +58,8 @@ class GeneratedChain(NamedTuple):
 
 
 @generic
-def expected_steps(chain: Any, features: Any) -> tuple[Any, np.ndarray]:
-    """PΦ, a row for each state that is left, and the mean rewards there; features in the order of the chain."""
+def residuals_of(chain: Any, features: Any, gamma: float) -> tuple[Any, np.ndarray]:
+    """Φ − γPΦ, a row for each state that is left, and the mean rewards there; features in the order of the chain."""
 
 
 @generic
@@ -69,23 +72,51 @@ def uniform_law(chain: Any) -> Any:
     """The law that draws s′ uniformly over the stored transitions."""
 
 
-@expected_steps.of(Stored)
-def _(chain, features):
-    n, goes_on = chain.counted(), chain.successors >= 0
-    data, indices, indptr = chain.probability, chain.successors, chain.starts
-    if not goes_on.all():
-        data, indices = data[goes_on], indices[goes_on]
-        indptr = np.append(0, np.cumsum(goes_on))[indptr]
-    P = scipy.sparse.csr_array((data, indices, indptr), shape=(n, features.shape[0]))
-    means = chain.leaving
+@residuals_of.of(Stored)
+def _(chain, features, gamma):
+    n, means = chain.counted(), chain.leaving
     if chain.reward.any():
         means = means + np.bincount(chain.states(), weights=chain.probability * chain.reward, minlength=n)
-    return P @ features, means
+    sparse = scipy.sparse.issparse(features)
+    return _sparse_residuals(chain, features, gamma) if sparse else _dense_residuals(chain, features, gamma), means
 
 
-@expected_steps.of(GeneratedChain)
-def _(chain, features):
-    return generated_means(chain.law, features)
+def _dense_residuals(chain: Stored, features: np.ndarray, gamma: float) -> np.ndarray:
+    rows, n = np.empty((chain.counted(), features.shape[1])), chain.counted()
+    table = (frozen(chain.successors), frozen(chain.starts), frozen(chain.probability), frozen(features))
+    run = worthwhile(write_residuals, chain.successors.size * features.shape[1])
+    in_parts(lambda low, high: run(*table, gamma, low, rows[low:high]), borders(n, features.shape[1]))
+    return rows
+
+
+def _sparse_residuals(chain: Stored, features: Any, gamma: float) -> Any:
+    goes_on = chain.successors >= 0
+    data, indices = chain.probability[goes_on], chain.successors[goes_on]
+    indptr = np.append(0, np.cumsum(goes_on))[chain.starts]
+    P = scipy.sparse.csr_array((data, indices, indptr), shape=(chain.counted(), features.shape[0]))
+    return features[: chain.counted()] - gamma * (P @ features)
+
+
+@kernel
+def write_residuals(successors, starts, probability, features, gamma, first, out):
+    for i in range(out.shape[0]):
+        s, row = first + i, out[i]
+        for j in range(row.size):
+            row[j] = features[s, j]
+        for p in range(starts[s], starts[s + 1]):
+            prefetch(features, max(successors[min(p + AHEAD, successors.size - 1)], 0))
+            if successors[p] >= 0:
+                scale, after = gamma * probability[p], features[successors[p]]
+                for j in range(row.size):
+                    row[j] -= scale * after[j]
+
+
+@residuals_of.of(GeneratedChain)
+def _(chain, features, gamma):
+    rows, means = generated_means(chain.law, features)
+    rows *= -gamma
+    rows += features
+    return rows, means
 
 
 @simulator_law.of(Stored)
@@ -159,9 +190,9 @@ def _generated(law: Generated, rewards: Any, states: int, names: Names) -> Gener
 
 def _of_matrix(P: Any, rewards: Any, states: int, names: Names) -> Stored:
     P = _probabilities(P, states, names)
-    ends = np.diff(P.indptr) == 0
     leaving, reward = _rewards(rewards, P, names)
-    return Stored(P.indices, P.indptr, P.data, reward, leaving, np.arange(ends.size))
+    successors, starts = P.indices.astype(np.int32, copy=False), P.indptr.astype(np.int64)
+    return Stored(successors, starts, P.data, reward, leaving, np.arange(states))
 
 
 def _probabilities(P: Any, states: int, names: Names) -> Any:

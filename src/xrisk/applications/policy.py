@@ -11,13 +11,13 @@ from xrisk.applications.chains import (
     GeneratedChain,
     Stored,
     chain_of,
-    expected_steps,
+    residuals_of,
     simulator_law,
     uniform_law,
 )
-from xrisk.applications.quadratic import least_eigenvalue, quadratic
+from xrisk.applications.quadratic import quadratic
 from xrisk.data.rows import as_numbers, frozen
-from xrisk.functions import Identity, NoPenalty, Restricted, Square, Squared, prox
+from xrisk.functions import Identity, NoPenalty, Restricted, Square, Squared, penalty_convexity, prox
 from xrisk.functions.loss import AffineLoss
 from xrisk.functions.parameters import require
 from xrisk.inner import Equal, Groups, LinearModel, Transitions, Weighted, as_rows
@@ -25,7 +25,7 @@ from xrisk.problem import Problem
 
 SMALL = 10**7  # numbers: sparse features of no more are made dense for methods that sample
 MOST_MOMENTS = 2000  # variables
-CANCELLED = 1e-6  # of the mean square of the targets: an optimum below loses too many digits in moments
+CANCELLED = 1e-8  # of the mean square of the targets: an optimum below loses too many digits in moments
 LAWS = {"simulator": simulator_law, "uniform": uniform_law}
 SAMPLINGS = (*LAWS, "exact")
 
@@ -164,9 +164,9 @@ def averaged_problem(chain: Any, features: Any, discount: float, penalty: Penalt
     """The problem of `averaged_bellman` from its parts."""
     rows, targets = residual_rows(chain, features, as_discount(discount))
     weight = _weights(state_weight, features.shape[0], chain)
-    moments = _moments(rows, targets, weight, penalty.l2)
-    if moments is not None:
-        return quadratic(*moments, penalty=penalty.domain)
+    summed = _by_moments(rows, targets, weight, penalty)
+    if summed is not None:
+        return summed
     rows *= np.sqrt(2.0)  # the squared loss is ½(z − y)²
     model = LinearModel(as_rows(rows), frozen(np.sqrt(2.0) * targets), Squared())
     weighted = Groups(model, frozen(np.array([0, targets.size])), weight=weight)
@@ -175,23 +175,35 @@ def averaged_problem(chain: Any, features: Any, discount: float, penalty: Penalt
     return problem
 
 
-def _moments(rows: Any, targets: np.ndarray, weight: Any, l2: float) -> tuple[np.ndarray, np.ndarray, float] | None:
-    """H, h and c of wᵀHw − 2⟨h, w⟩ + c, the mean square with its ridge; None where they do not say as much as the rows.
+def _by_moments(rows: Any, targets: np.ndarray, weight: Any, penalty: Penalty) -> Problem | None:
+    """The problem as wᵀHw − 2⟨h, w⟩ + c, the ridge in H; None where the rows themselves say more.
 
-    That is where they are more than the rows, where H may be singular, and where the fit is so good that the three
-    terms cancel.
+    That is where they are fewer than the columns, where H may be singular, and where the fit is so good that the terms
+    cancel.
     """
     n, d = rows.shape
     if d > min(n, MOST_MOMENTS):
         return None
     share = getattr(weight, "weights", np.broadcast_to(1.0, (n,))) / n
     with np.errstate(over="ignore", invalid="ignore"):
-        H = _gram(rows, share) + 0.5 * l2 * np.eye(d)
+        H = _gram(rows, share) + 0.5 * penalty.l2 * np.eye(d)
         h, constant = rows.T @ (share * targets), float(share @ targets**2)
-    if not (np.isfinite(H).all() and np.isfinite(h).all()) or least_eigenvalue(H) <= 0.0:
+    if not _least_square(H, h, constant) >= CANCELLED * constant > 0.0:
         return None
-    least = constant - float(h @ scipy.linalg.solve(H, h, assume_a="pos"))
-    return (H, h, constant) if least >= CANCELLED * constant > 0.0 else None
+    problem = quadratic(H, h, constant, penalty=penalty.domain)
+    return problem if penalty_convexity(problem.penalty) > 0.0 else None
+
+
+def _least_square(H: np.ndarray, h: np.ndarray, constant: float) -> float:
+    """c − hᵀH⁻¹h; −inf where H is not known to be positive definite or something is not finite."""
+    if not (np.isfinite(H).all() and np.isfinite(h).all()):
+        return -np.inf
+    try:
+        root = scipy.linalg.cholesky(H, lower=True)
+    except scipy.linalg.LinAlgError:
+        return -np.inf
+    part = scipy.linalg.solve_triangular(root, h, lower=True)
+    return constant - float(part @ part)
 
 
 def _gram(rows: Any, share: np.ndarray) -> np.ndarray:
@@ -206,11 +218,7 @@ def _gram(rows: Any, share: np.ndarray) -> np.ndarray:
 
 def residual_rows(chain: Stored | GeneratedChain, features: Any, gamma: float) -> tuple[Any, np.ndarray]:
     """A = Φ − γPΦ (n, d), dense or CSR as the features are, and b (n,), of the states that are left."""
-    placed = in_order(features, chain.order)
-    rows, targets = expected_steps(chain, placed)
-    rows *= -gamma
-    rows += placed[: chain.counted()]
-    return rows, targets
+    return residuals_of(chain, in_order(features, chain.order), gamma)
 
 
 def in_order(features: Any, order: np.ndarray) -> Any:

@@ -14,7 +14,7 @@ from xrisk.functions.parameters import require
 from xrisk.inner import Generated
 from xrisk.problem import Problem
 from xrisk.registry import savable
-from xrisk.run import Result
+from xrisk.run import Result, Stop
 
 SAMPLINGS = ("simulator", "uniform", "exact")  # the first that a solver can use
 
@@ -163,6 +163,11 @@ class PolicyEvaluator(LinearRobust):
         super()._check_fitted()
         if not isinstance(getattr(self, "n_left_out_", None), int) or self.n_left_out_ < 0:
             raise ValueError(f"n_left_out_ must be a whole number from 0 on, got {self.n_left_out_!r}")
+
+    def _advice(self, result: Result) -> str:
+        if not self.l2 and result.stop is Stop.ROUNDING:
+            return "features of which none is a combination of others would end certified, as would l2 > 0"
+        return super()._advice(result)
 
     def _has_intercept(self) -> bool:
         return False
