@@ -107,7 +107,7 @@ def test_the_arrays_of_the_caller_are_left_alone():
         ({"features": np.full((S, 1), np.nan)}, ValueError, "features must be finite"),
         ({"discount": 1.1}, ValueError, r"discount must be between 0 and 1, got 1\.1"),
         ({"discount": "much"}, TypeError, "discount must be a number"),
-        ({"sampling": "all"}, ValueError, "sampling must be one of simulator, uniform, got 'all'"),
+        ({"sampling": "all"}, ValueError, "sampling must be one of simulator, uniform, exact, got 'all'"),
         ({"domain": 3.0}, TypeError, r"domain must be a domain spec such as Ball\(1.0\), got 3\.0"),
         ({"l2": -1.0}, ValueError, "l2 must be finite and not negative"),
     ],

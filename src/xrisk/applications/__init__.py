@@ -3,7 +3,8 @@
 from xrisk.applications.arguments import CLASS_LOSSES, DIVERGENCES, LOSSES, NUMBER_LOSSES
 from xrisk.applications.groups import group_dro, group_index
 from xrisk.applications.hard import HardInstance, hard_gradient, hard_nonsmooth, hard_smooth
-from xrisk.applications.policy import bellman
+from xrisk.applications.policy import averaged_bellman, bellman
+from xrisk.applications.quadratic import quadratic
 from xrisk.applications.ranking import p_norm_push, partial_auc, precision_at_k, top_push
 from xrisk.applications.robust import averaged_logistic, robust_logistic
 from xrisk.applications.tasks import multi_task
@@ -14,6 +15,7 @@ __all__ = [
     "LOSSES",
     "NUMBER_LOSSES",
     "HardInstance",
+    "averaged_bellman",
     "averaged_logistic",
     "bellman",
     "group_dro",
@@ -25,6 +27,7 @@ __all__ = [
     "p_norm_push",
     "partial_auc",
     "precision_at_k",
+    "quadratic",
     "robust_logistic",
     "top_push",
 ]

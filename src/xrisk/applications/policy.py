@@ -1,18 +1,47 @@
 """Policy evaluation: the mean squared Bellman residual of values that are linear in features."""
 
-import itertools
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse
 
 from xrisk.applications.arguments import as_number, penalty_of
+from xrisk.applications.chains import (
+    GeneratedChain,
+    Stored,
+    chain_of,
+    residuals_of,
+    simulator_law,
+    uniform_law,
+)
+from xrisk.applications.quadratic import quadratic
 from xrisk.data.rows import as_numbers, frozen
-from xrisk.functions import NoPenalty, Restricted, Square, prox
-from xrisk.inner import Reweighted, Simulated, Transitions
+from xrisk.functions import Identity, NoPenalty, Restricted, Square, Squared, penalty_convexity, prox
+from xrisk.functions.loss import AffineLoss
+from xrisk.functions.parameters import require
+from xrisk.inner import Equal, Groups, LinearModel, Transitions, Weighted, as_rows
 from xrisk.problem import Problem
 
-ROUNDING = 1e-6  # by which a row of probabilities may miss the sum one
+SMALL = 10**7  # numbers: sparse features of no more are made dense for methods that sample
+MOST_MOMENTS = 2000  # variables
+CANCELLED = 1e-8  # of the mean square of the targets: an optimum below loses too many digits in moments
+LAWS = {"simulator": simulator_law, "uniform": uniform_law}
+SAMPLINGS = (*LAWS, "exact")
+
+
+class Penalty(NamedTuple):
+    """(l2/2)‖w‖² on a domain."""
+
+    l2: float
+    domain: Any  # NoPenalty() if there is none
+
+    def joined(self) -> Any:
+        """As one penalty."""
+        penalty = penalty_of(0.0, self.l2, False, None)
+        if self.domain == NoPenalty():
+            return penalty
+        return Restricted(penalty, self.domain) if self.l2 > 0.0 else self.domain
 
 
 def bellman(
@@ -29,21 +58,26 @@ def bellman(
 
     Parameters
     ----------
-    P : array or sparse matrix (states, states)
-        Probabilities of the transitions under the policy; rows sum to one, and are divided by what they sum to.
-    reward : array (states,) or (states, states), or sparse matrix
-        r_s of leaving state s, or r_ss′ of a transition.
-    features : array (states, d)
-        φ.
+    P : array or sparse matrix (states, states), tuple (states, successors), or `xrisk.inner.Generated`
+        Probabilities of the transitions under the policy; rows sum to one, and are divided by what they sum to. At a
+        row of zeros the episode ends: no value follows. A tuple of two index arrays lists observed transitions, where
+        the successor −1 ends the episode; P is then their frequencies, and states that are never left have no
+        residual and do not count in the mean. Generated transitions are those of `xrisk.datasets.make_mdp`.
+    reward : array (states,) or (states, states), or sparse matrix; array (transitions,)
+        r_s of leaving state s, or r_ss′ of a transition; of observed transitions one for each, or for each state.
+        None for generated transitions, which have their own.
+    features : array (states, d), or sparse matrix
+        φ. Sparse features are made dense for methods that sample, and refused there if they are large.
     discount : float
         γ, between 0 and 1.
     l2 : float
         Strength of the penalty.
     domain : domain spec, optional
         Such as ``Ball(10.0)``: the square is Lipschitz on a bounded set only, which the theorems ask for.
-    sampling : {"simulator", "uniform"}
+    sampling : {"simulator", "uniform", "exact"}
         How successors are sampled: s′ from P_s, or uniformly over the stored entries of row s, of which a dense
         matrix stores all, with the weight N·P_ss′ of N entries [1]_, equation (19); the first has the lower variance.
+        "exact" samples nothing: every residual is one row, for methods that look at one state at a time.
 
     Returns
     -------
@@ -68,94 +102,182 @@ def bellman(
     >>> exact(problem).w.round(6)  # v₂ = 2 + 0.8 v₂
     array([ 8.333333, 10.      ])
     """
-    features = _features(features)
-    P = _probabilities(P, features.shape[0])
-    reward = _rewards(reward, P)
-    means = np.asarray(P.multiply(reward).sum(axis=1)).reshape(-1)
-    gamma = as_number("discount", discount)
-    laws = {"simulator": _simulated, "uniform": _reweighted}
-    if sampling not in laws:
-        raise ValueError(f"sampling must be one of {', '.join(laws)}, got {sampling!r}")
-    inner = Transitions(
-        frozen(features),
-        laws[sampling](P),
-        frozen(P.indices.astype(np.int32, copy=False)),
-        frozen(reward.data),
-        frozen(P.indptr.astype(np.int64)),
-        gamma,
-        frozen(features - gamma * (P @ features)),
-        frozen(means),
-    )
-    problem = Problem(inner, Square(), _penalty(l2, domain))
+    if sampling not in SAMPLINGS:
+        raise ValueError(f"sampling must be one of {', '.join(SAMPLINGS)}, got {sampling!r}")
+    features = state_features(features)
+    chain = chain_of(P, reward, features.shape[0])
+    return residual_problem(chain, features, discount, penalty_on(l2, domain), sampling)
+
+
+def residual_problem(chain: Any, features: Any, discount: float, penalty: Penalty, sampling: str) -> Problem:
+    """The problem of `bellman` from its parts."""
+    if sampling != "exact":
+        features = _dense(features)
+    gamma = as_discount(discount)
+    rows, targets = residual_rows(chain, features, gamma)
+    inner: Any
+    if sampling == "exact":
+        model = LinearModel(as_rows(rows), frozen(targets), AffineLoss())
+        inner = Groups(model, frozen(np.arange(targets.size + 1)))
+    else:
+        placed = frozen(in_order(features, chain.order))
+        inner = Transitions(placed, LAWS[sampling](chain), gamma, frozen(rows), frozen(targets))
+    problem = Problem(inner, Square(), penalty.joined())
     problem.check()
     return problem
 
 
-def _features(features: Any) -> np.ndarray:
-    features = np.ascontiguousarray(as_numbers("features", features), dtype=np.float64)
+def averaged_bellman(
+    P: Any,
+    reward: Any,
+    features: Any,
+    *,
+    discount: float = 0.9,
+    l2: float = 0.0,
+    domain: Any = None,
+    state_weight: Any = None,
+) -> Problem:
+    """The objective of `bellman` with the expectations taken first: Σₛ aₛ (φₛᵀw − bₛ − γ(PΦ)ₛw)² / Σₛ aₛ + (l2/2)‖w‖².
+
+    The residuals are affine, so this is the same function of w, one mean over all states, for methods that look at all
+    of them. Parameters are those of `bellman`; features may be sparse and stay so.
+
+    Parameters
+    ----------
+    state_weight : array (states,), optional
+        aₛ, such as how often a state is visited; equal weights if there are none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xrisk.applications import averaged_bellman, bellman
+    >>> P, reward, w = [[0.5, 0.5], [0.0, 1.0]], [1.0, 2.0], np.array([3.0, 1.0])
+    >>> round(averaged_bellman(P, reward, np.eye(2)).value(w) - bellman(P, reward, np.eye(2)).value(w), 12)
+    0.0
+    """
+    features = state_features(features)
+    chain = chain_of(P, reward, features.shape[0])
+    return averaged_problem(chain, features, discount, penalty_on(l2, domain), state_weight)
+
+
+def averaged_problem(chain: Any, features: Any, discount: float, penalty: Penalty, state_weight: Any) -> Problem:
+    """The problem of `averaged_bellman` from its parts."""
+    rows, targets = residual_rows(chain, features, as_discount(discount))
+    weight = _weights(state_weight, features.shape[0], chain)
+    summed = _by_moments(rows, targets, weight, penalty)
+    if summed is not None:
+        return summed
+    rows *= np.sqrt(2.0)  # the squared loss is ½(z − y)²
+    model = LinearModel(as_rows(rows), frozen(np.sqrt(2.0) * targets), Squared())
+    weighted = Groups(model, frozen(np.array([0, targets.size])), weight=weight)
+    problem = Problem(weighted, Identity(), penalty.joined())
+    problem.check()
+    return problem
+
+
+def _by_moments(rows: Any, targets: np.ndarray, weight: Any, penalty: Penalty) -> Problem | None:
+    """The problem as wᵀHw − 2⟨h, w⟩ + c, the ridge in H; None where the rows themselves say more.
+
+    That is where they are fewer than the columns, where H may be singular, and where the fit is so good that the terms
+    cancel.
+    """
+    n, d = rows.shape
+    if d > min(n, MOST_MOMENTS):
+        return None
+    share = getattr(weight, "weights", np.broadcast_to(1.0, (n,))) / n
+    with np.errstate(over="ignore", invalid="ignore"):
+        H = _gram(rows, share) + 0.5 * penalty.l2 * np.eye(d)
+        h, constant = rows.T @ (share * targets), float(share @ targets**2)
+    if not _least_square(H, h, constant) >= CANCELLED * constant > 0.0:
+        return None
+    problem = quadratic(H, h, constant, penalty=penalty.domain)
+    return problem if penalty_convexity(problem.penalty) > 0.0 else None
+
+
+def _least_square(H: np.ndarray, h: np.ndarray, constant: float) -> float:
+    """c − hᵀH⁻¹h; −inf where H is not known to be positive definite or something is not finite."""
+    if not (np.isfinite(H).all() and np.isfinite(h).all()):
+        return -np.inf
+    try:
+        root = scipy.linalg.cholesky(H, lower=True)
+    except scipy.linalg.LinAlgError:
+        return -np.inf
+    part = scipy.linalg.solve_triangular(root, h, lower=True)
+    return constant - float(part @ part)
+
+
+def _gram(rows: Any, share: np.ndarray) -> np.ndarray:
+    """Σₖ shareₖ·rowₖ rowₖᵀ (d, d)."""
+    if scipy.sparse.issparse(rows):
+        return (rows.T @ (rows * share[:, None])).toarray()
+    if not share.strides[0]:  # all are the same
+        return share[0] * (rows.T @ rows)
+    root = np.sqrt(share)[:, None] * rows
+    return root.T @ root
+
+
+def residual_rows(chain: Stored | GeneratedChain, features: Any, gamma: float) -> tuple[Any, np.ndarray]:
+    """A = Φ − γPΦ (n, d), dense or CSR as the features are, and b (n,), of the states that are left."""
+    return residuals_of(chain, in_order(features, chain.order), gamma)
+
+
+def in_order(features: Any, order: np.ndarray) -> Any:
+    """The features with the states that are left first; as they are where all are."""
+    return features if (order[:-1] < order[1:]).all() else features[order]
+
+
+def as_discount(discount: Any) -> float:
+    """γ as a float between 0 and 1."""
+    gamma = as_number("discount", discount)
+    require(0.0 <= gamma <= 1.0, "discount", gamma, "between 0 and 1")
+    return gamma
+
+
+def state_features(features: Any) -> Any:
+    """Features as a C-ordered array or CSR matrix of float64; what is no finite matrix is refused."""
+    if scipy.sparse.issparse(features):
+        features = scipy.sparse.csr_array(features).astype(np.float64, copy=False)
+        data = features.data
+    else:
+        data = features = np.ascontiguousarray(as_numbers("features", features), dtype=np.float64)
     if features.ndim != 2 or 0 in features.shape:
         raise ValueError(f"features must have a row for each state and at least one column, got shape {features.shape}")
-    if not np.isfinite(features).all():
+    if not np.isfinite(data).all():
         raise ValueError("features must be finite, they hold NaN or infinity")
     return features
 
 
-def _probabilities(P: Any, states: int) -> Any:
-    """P by compressed rows; of a dense matrix every entry is stored."""
-    if not scipy.sparse.issparse(P):
-        P = _stored(as_numbers("P", P), "P", states)
-    P = scipy.sparse.csr_array(P).astype(np.float64)
-    if P.shape != (states, states):
-        raise ValueError(f"P must have shape ({states}, {states}), one row for each row of features, got {P.shape}")
-    P.sum_duplicates()
-    if not (np.isfinite(P.data).all() and (P.data >= 0.0).all()):
-        raise ValueError("P must hold probabilities, it holds a negative number, NaN or infinity")
-    sums = np.asarray(P.sum(axis=1)).reshape(-1)
-    if not (np.abs(sums - 1.0) <= ROUNDING).all():
-        row = int(np.argmax(np.abs(sums - 1.0)))
-        raise ValueError(f"P must have rows that sum to one, row {row} sums to {sums[row]}")
-    P.data /= np.repeat(sums, np.diff(P.indptr))
-    return P
+def _dense(features: Any) -> np.ndarray:
+    if not scipy.sparse.issparse(features):
+        return features
+    size = features.shape[0] * features.shape[1]
+    if size > SMALL:
+        raise ValueError(
+            f"features must be dense for methods that sample, or sparse with at most {SMALL} numbers, got {size}: "
+            "averaged_bellman, sampling='exact' and solver='auto' take them as they are"
+        )
+    return features.toarray()
 
 
-def _stored(array: np.ndarray, name: str, states: int) -> Any:
-    if array.shape != (states, states):
-        raise ValueError(f"{name} must have shape ({states}, {states}), got {array.shape}")
-    indices, indptr = np.tile(np.arange(states, dtype=np.int32), states), states * np.arange(states + 1)
-    return scipy.sparse.csr_array((np.array(array, dtype=np.float64).reshape(-1), indices, indptr), shape=array.shape)
+def _weights(state_weight: Any, states: int, chain: Any) -> Any:
+    """Weights of the states that are left, which average to one."""
+    if state_weight is None:
+        return Equal()
+    weight = as_numbers("state_weight", state_weight)
+    if weight.shape != (states,):
+        raise ValueError(f"state_weight must have shape ({states},), got {weight.shape}")
+    if not (np.isfinite(weight).all() and (weight >= 0.0).all()):
+        raise ValueError("state_weight must be finite and not negative")
+    weight = weight[chain.order[: chain.counted()]].astype(np.float64)
+    if not weight.any():
+        raise ValueError("state_weight must be positive for some state that is left, it is zero for all")
+    weight /= weight.max()  # the sum of large ones would overflow
+    return Weighted(frozen(weight * (weight.size / weight.sum())))
 
 
-def _rewards(reward: Any, P: Any) -> Any:
-    """Rewards where P has its entries, stored as those are."""
-    states, sizes = P.shape[0], np.diff(P.indptr)
-    reward = scipy.sparse.csr_array(reward) if scipy.sparse.issparse(reward) else as_numbers("reward", reward)
-    if reward.shape not in ((states,), P.shape):
-        raise ValueError(f"reward must have shape ({states},) or {P.shape}, got {reward.shape}")
-    if reward.ndim == 1:
-        data = np.repeat(reward, sizes).astype(np.float64)
-    else:
-        picked = reward[np.repeat(np.arange(states), sizes), P.indices]
-        data = np.asarray(picked.toarray() if scipy.sparse.issparse(picked) else picked, dtype=np.float64).reshape(-1)
-    if not np.isfinite(data).all():
-        raise ValueError("reward must be finite, it holds NaN or infinity")
-    return scipy.sparse.csr_array((data, P.indices, P.indptr), shape=P.shape)
-
-
-def _simulated(P: Any) -> Simulated:
-    cumulative = np.empty_like(P.data)
-    for low, high in itertools.pairwise(P.indptr):
-        np.cumsum(P.data[low:high], out=cumulative[low:high])
-    return Simulated(frozen(cumulative))
-
-
-def _reweighted(P: Any) -> Reweighted:
-    return Reweighted(frozen(P.data))
-
-
-def _penalty(l2: float, domain: Any) -> Any:
-    penalty = penalty_of(0.0, l2, False, None)
-    if domain is None:
-        return penalty
-    if not prox.implemented(domain):
+def penalty_on(l2: Any, domain: Any = None) -> Penalty:
+    """The penalty that the arguments of `bellman` describe."""
+    penalty_of(0.0, l2, False, None)  # refuses what is no strength
+    if domain is not None and not prox.implemented(domain):
         raise TypeError(f"domain must be a domain spec such as Ball(1.0), got {domain!r}")
-    return domain if isinstance(penalty, NoPenalty) else Restricted(penalty, domain)
+    return Penalty(float(l2), NoPenalty() if domain is None else domain)

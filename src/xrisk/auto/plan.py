@@ -11,6 +11,7 @@ from xrisk.inner.oracle import inner_count, inner_dim, inner_samples, inner_size
 from xrisk.inner.passes import add_hessian, as_linear_groups, has_gradients, pass_rows, sampled, score_count
 from xrisk.problem import Problem
 from xrisk.solvers.lbfgs import SmoothedLBFGS
+from xrisk.solvers.newton.barrier import wall_count, walls_of
 from xrisk.solvers.newton.composite import CompositeNewton, takes_composite
 from xrisk.solvers.newton.coupling import coupling_has_kinks, coupling_of
 from xrisk.solvers.newton.smoothed import SmoothedProblem, bends, smoothed_problem
@@ -39,7 +40,8 @@ class Costs(NamedTuple):
 def planned(auto: Any, problem: Problem) -> list[Stage]:
     """The methods to run, one after another; on a sample the one of all rows, or L-BFGS, to see how it does."""
     g, costs = as_linear_groups(problem.inner), expected(auto, problem)
-    steps = auto.lbfgs_steps if has_gradients(g) and not bends(g) else auto.blind_steps
+    seeing = has_gradients(g) and not bends(g) and not wall_count(walls_of(problem.penalty, inner_size(g)))
+    steps = auto.lbfgs_steps if seeing else auto.blind_steps
     shares = [share for share in auto.shares if worth_a_sample(auto, problem, share, costs.lbfgs_step)]
     composite = costs.composite < min(costs.newton, steps * costs.lbfgs_step)
     if shares and not coupling_has_kinks(coupling_of(problem.outer, inner_count(g), inner_dim(g))):

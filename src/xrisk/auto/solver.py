@@ -10,7 +10,7 @@ from xrisk.auto.plan import Stage, expected, planned
 from xrisk.certificate import NOTHING_PROVED, Certificate, between, certify_measured, measured, refuse_unknown
 from xrisk.data.threads import Interrupted, give_way, one_thread_each, uninterrupted
 from xrisk.generic import generic
-from xrisk.inner.oracle import Oracles, inner_count, inner_dim, inner_samples
+from xrisk.inner.oracle import Oracles, inner_count, inner_dim, inner_samples, inner_size
 from xrisk.inner.passes import as_linear_groups
 from xrisk.problem import Problem
 from xrisk.solvers.base import (
@@ -31,6 +31,7 @@ from xrisk.solvers.base import (
 )
 from xrisk.solvers.card import CERTIFIABLE, MethodCard
 from xrisk.solvers.lbfgs import NO_LBFGS, LBFGSState, SmoothedLBFGS
+from xrisk.solvers.newton.barrier import linear_size, walls_of
 from xrisk.solvers.newton.composite import NO_COMPOSITE, CompositeNewton, CompositeState
 from xrisk.solvers.newton.smoothed import START
 from xrisk.solvers.newton.solver import NO_NEWTON, Newton, NewtonState
@@ -68,7 +69,7 @@ class AutoState(NamedTuple):
     on_sample: float  # objective of the sample, while one is solved
     primal: float  # proved upper bound on the objective at w
     dual: float  # proved lower bound on the optimum
-    first: float  # objective at the first point
+    size: float  # objective at the first point, or what a linear term can take from it
     tries: int  # certificates in a row that brought nothing
     ended: int  # 0 while running
     values: float  # full passes for values, those over a sample in part
@@ -156,18 +157,18 @@ class Auto(NamedTuple):
     def init(self, problem: Staged, x: np.ndarray, rng: np.random.Generator) -> AutoState:
         with uninterrupted():  # no result is without it
             first = float(problem.problem.value(x))
-        warm = bool(x.any())
+        size, warm = max(first, linear_part(problem)), bool(x.any())
         shape = (inner_count(problem.problem.inner), inner_dim(problem.problem.inner))
         known, y = NOTHING_PROVED, np.ones(shape)
         if warm:
             y = self.weights if self.weights.shape == shape else y
             with suppress(Interrupted):
                 known = certify_measured(problem.measured(), Known(x, y if self.weights.shape == shape else None))
-        ended = ENDINGS.index(Stop.CONVERGED) if self.reached(known, first) else 0
+        ended = ENDINGS.index(Stop.CONVERGED) if self.reached(known, size) else 0
         tol = max(ASKED * self.tol, FIRST_TOL)
         stage = [one.last for one in problem.stages].index(1) if warm else 0
         state = AutoState(
-            x, y, NO_NEWTON, NO_LBFGS, NO_COMPOSITE, stage, tol, first, np.inf, known.primal, known.dual, first,
+            x, y, NO_NEWTON, NO_LBFGS, NO_COMPOSITE, stage, tol, first, np.inf, known.primal, known.dual, size,
             0, ended, 1.0, 0.0, 0,
         )  # fmt: skip
         return _counted(state, problem.measured().passes) if known.primal < np.inf else state
@@ -185,9 +186,9 @@ class Auto(NamedTuple):
                     return state  # L-BFGS has written into what it remembered before
         return state
 
-    def reached(self, known: Certificate, first: float) -> bool:
+    def reached(self, known: Certificate, size: float) -> bool:
         """Whether the gap is small beside the optimum; an optimum of zero, a perfect fit, has no digits to compare."""
-        return known.relative <= self.tol or max(known.gap, known.primal) <= 1e-12 * first
+        return known.relative <= self.tol or max(known.gap, known.primal) <= 1e-12 * size
 
     def solution(self, state: AutoState) -> np.ndarray:
         return state.w
@@ -197,6 +198,15 @@ class Auto(NamedTuple):
 
     def oracles(self, problem: Staged, t: int) -> Oracles:
         return Oracles(t, t)  # at the least: iterations on samples are cheap, those on all rows are not
+
+
+def linear_part(problem: Staged) -> float:
+    """About how much a linear term of the penalty can lower the objective; at the first point it may be nothing."""
+    penalty, d = problem.problem.penalty, inner_size(problem.problem.inner)
+    if not (walls_of.implemented(penalty) and walls_of(penalty, d).linear.any()):
+        return 0.0
+    task = problem.stages[-1].task()
+    return linear_size(task.walls, task.columns**2)
 
 
 class Known(NamedTuple):
@@ -296,7 +306,7 @@ def _followed(problem: Staged, solver: Auto, state: AutoState) -> AutoState:
     if not stage.last:
         return _begin(problem, state._replace(w=run.w), _after(problem, state), 2.0 * run.theta)
     state, brought = _certified(problem, solver, state, run, known_slopes(stage.solver, run))
-    if solver.reached(bounds(state), state.first):
+    if solver.reached(bounds(state), state.size):
         return state._replace(ended=ENDINGS.index(Stop.CONVERGED))
     give_way()  # a certificate that was cut short is not one in vain
     stop, tries = known_stop(stage.solver, run), 0 if brought else state.tries + 1

@@ -2,13 +2,12 @@
 
 from xrisk.certificate.bounds import NOTHING_PROVED, Certificate, between, certifiable, certify, certify_measured
 from xrisk.certificate.passes import Bounded, measured, refuse_unknown
+from xrisk.certificate.penalties import conjugate_above, penalty_terms, symmetric_conjugate_above
 from xrisk.certificate.rounding import (
-    conjugate_above,
     loss_rounding,
     outer_conjugate_terms,
     outer_terms,
     risk_terms,
-    symmetric_conjugate_above,
     usual_outer_conjugate_terms,
     usual_outer_terms,
 )
@@ -26,6 +25,7 @@ __all__ = [
     "measured",
     "outer_conjugate_terms",
     "outer_terms",
+    "penalty_terms",
     "refuse_unknown",
     "risk_terms",
     "symmetric_conjugate_above",

@@ -20,12 +20,12 @@ from xrisk.certificate.passes import (
     slope_candidates,
     unknown_part,
 )
+from xrisk.certificate.penalties import bound_conjugate, terms_of_penalty
 from xrisk.certificate.rounding import (
     EPS,
     TINY,
     Weights,
     block_sizes,
-    bound_conjugate,
     project_blocks,
     risk_above,
     risk_terms,
@@ -173,8 +173,9 @@ def _primal(problem: Problem, w: np.ndarray, values: Bounded) -> float:
             worthwhile(block_sizes, part.size, f)(f, part, value, terms)
         share = len(parts[0]) / n
         above, size = ends_values.max(axis=0) * share, float(sizes.mean(axis=1).max()) * share
-    slack = 16 * EPS * (n + m + 16) * size + 4 * EPS * (w.size + 16) * penalty
-    slack += TINY * (1.0 + w.size * penalty_convexity(problem.penalty))
+    terms = float(worthwhile(terms_of_penalty, w.size, problem.penalty)(problem.penalty, w))
+    slack = 16 * EPS * (n + m + 16) * size + 4 * EPS * (w.size + 16) * terms
+    slack += TINY * (1.0 + w.size * (1.0 + penalty_convexity(problem.penalty)))
     primal = float(above.mean() + penalty + slack)
     return np.inf if math.isnan(primal) else primal
 

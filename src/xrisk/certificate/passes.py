@@ -4,22 +4,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.certificate.penalties import penalty_needs
 from xrisk.certificate.rounding import (
     EPS,
     TINY,
     Weights,
     block_conjugate_terms,
     block_terms,
-    conjugate_above,
     loss_rounding,
     outer_conjugate_terms,
     outer_terms,
-    restricted_above,
     risk_terms,
 )
 from xrisk.compile import canonical
 from xrisk.data.products import adjoint_rounding, row_scores, scaled_norms, with_intercept
-from xrisk.functions import Restricted, Unpenalised, block_value, loss_is_affine, loss_kink
+from xrisk.functions import Unpenalised, block_value, loss_is_affine, loss_kink
 from xrisk.functions.smoothing import plain_loss, smoothable_loss
 from xrisk.inner.oracle import inner_count, inner_dim, inner_size
 from xrisk.inner.passes import (
@@ -122,9 +121,7 @@ def unknown_part(problem: Problem) -> str | None:
     if not walk.implemented(g):
         return f"inner functions with full passes are needed, got {type(g).__name__}"
     r = r.penalty if isinstance(r, Unpenalised) else r
-    verbs: list[tuple[Any, Any]] = [(loss_rounding, plain_loss(pass_loss(g))), (conjugate_above, r)]
-    if isinstance(r, Restricted):
-        verbs += [(restricted_above, r.domain), (conjugate_above, r.penalty)]
+    verbs: list[tuple[Any, Any]] = [(loss_rounding, plain_loss(pass_loss(g))), *penalty_needs(r)]
     if is_risk(f):
         verbs.append((risk_terms, f))
     elif type(f) in block_value.table:

@@ -4,27 +4,19 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba.extending import register_jitable
 
 from xrisk.compile import kernel
 from xrisk.functions import (
-    L1,
-    L2,
     Absolute,
     AffineLoss,
-    Ball,
-    Box,
-    CappedSimplex,
     ChiSquareA,
     ChiSquareB,
     ChiSquareRiskA,
     ChiSquareRiskB,
     CVaRHinge,
     CVaRRisk,
-    ElasticNet,
     Exponential,
     ExponentialLoss,
-    GroupLasso,
     HardNonsmooth,
     HardSmooth,
     HingeLoss,
@@ -38,13 +30,9 @@ from xrisk.functions import (
     MaxOuter,
     MaxRisk,
     Multinomial,
-    NonNegative,
-    NoPenalty,
     Pinball,
     Power,
-    Restricted,
     Scaled,
-    Simplex,
     Smoothed,
     SmoothedHinge,
     Softplus,
@@ -61,7 +49,6 @@ from xrisk.functions import (
     outer_prox,
     outer_slope,
     outer_value,
-    penalty_conjugate,
 )
 from xrisk.functions.special import clip
 from xrisk.generic import generic
@@ -133,11 +120,6 @@ def _(rho, u):
 @generic
 def loss_rounding(loss):
     """Relative error of ℓ and ℓ* as they are computed, in units of EPS, beside that of their argument."""
-
-
-@generic
-def conjugate_above(r, v, off):
-    """A bound on r*(v + e) over all |e_j| ≤ off_j, its own rounding included."""
 
 
 @outer_terms.of(CVaRHinge)
@@ -269,74 +251,6 @@ def project_blocks(f, y, conjugates, sizes):
         block_project(f, y[i])
         conjugates[i] = block_conjugate(f, y[i])
         sizes[i] = block_conjugate_terms(f, y[i])
-
-
-@register_jitable
-def conjugate_terms(r, v):
-    """⟨v, w⟩ + r(w) at the maximiser w of ⟨v, w⟩ − r(w), or more: both are differences of r* between v and 2v."""
-    near, far = penalty_conjugate(r, v), penalty_conjugate(r, 2.0 * v)
-    return 2.0 * (abs(near) + abs(far)) if far < np.inf else 0.0  # only an indicator, which adds nothing up
-
-
-@register_jitable
-def symmetric_conjugate_above(r, v, off):
-    """The bound where r does not change with the sign of any coordinate, so that r* grows with every |v_j|."""
-    wider = np.empty(v.size)
-    for j in range(v.size):
-        wider[j] = v[j] + off[j] if v[j] > 0.0 else v[j] - off[j]
-    return _with_rounding(r, penalty_conjugate(r, wider), np.abs(v))
-
-
-@register_jitable
-def increasing_conjugate_above(r, v, off):
-    """The bound where r is finite on w ≥ 0 only, so that r* grows with every v_j."""
-    return _with_rounding(r, penalty_conjugate(r, v + off), np.abs(v))
-
-
-@register_jitable
-def separable_conjugate_above(r, v, off):
-    """The bound where r is a sum over coordinates: either end may be the worse one, coordinate by coordinate."""
-    value, size = 0.0, 0.0
-    for j in range(v.size):
-        one, width = v[j : j + 1], off[j]
-        value += max(penalty_conjugate(r, one - width), penalty_conjugate(r, one + width))
-        size += conjugate_terms(r, one)
-    return value + 4.0 * EPS * (v.size + 16.0) * (abs(value) + size)
-
-
-@register_jitable
-def _with_rounding(r, value, v):
-    return value + 4.0 * EPS * (v.size + 16.0) * (abs(value) + conjugate_terms(r, v))
-
-
-for _symmetric in (NoPenalty, L1, L2, ElasticNet, GroupLasso, Ball):
-    conjugate_above.of(_symmetric)(symmetric_conjugate_above)
-for _positive in (Simplex, CappedSimplex):
-    conjugate_above.of(_positive)(increasing_conjugate_above)
-for _separable in (Box, NonNegative):
-    conjugate_above.of(_separable)(separable_conjugate_above)
-
-
-@conjugate_above.of(Restricted)
-def _(r, v, off):
-    return restricted_above(r.domain, r, v, off)
-
-
-@generic
-def restricted_above(domain, r, v, off):
-    """The bound of a penalty on a domain, by the kind of the domain; all our penalties are symmetric."""
-
-
-restricted_above.of(Ball)(lambda domain, r, v, off: symmetric_conjugate_above(r, v, off))
-restricted_above.of(Simplex)(lambda domain, r, v, off: increasing_conjugate_above(r, v, off))
-restricted_above.of(CappedSimplex)(lambda domain, r, v, off: increasing_conjugate_above(r, v, off))
-restricted_above.of(Box)(lambda domain, r, v, off: separable_conjugate_above(r, v, off))
-restricted_above.of(NonNegative)(lambda domain, r, v, off: separable_conjugate_above(r, v, off))
-
-
-@kernel
-def bound_conjugate(r, v, off):
-    return conjugate_above(r, v, off)
 
 
 LOSSES = (Absolute, AffineLoss, ExponentialLoss, HingeLoss, Huber, Logistic, MarginLoss, Multinomial, Pinball)

@@ -1,4 +1,4 @@
-"""Tables to try things on: two generated ones, and loaders of real ones.
+"""Data to try things on: two generated tables, random decision processes, and loaders of real tables.
 
 The loaders look in the folder named by the environment variable ``XRISK_DATA``, then in ``../shared/data`` as seen
 from the working directory and from the root of the repository, then ask scikit-learn to download: Adult from OpenML
@@ -10,6 +10,7 @@ from xrisk.datasets.adult import load_adult
 from xrisk.datasets.covtype import load_covtype
 from xrisk.datasets.finding import find_file
 from xrisk.datasets.generators import make_groups, make_spurious
+from xrisk.datasets.mdp import MDP, make_mdp
 from xrisk.datasets.table import Table
 
-__all__ = ["Table", "find_file", "load_adult", "load_covtype", "make_groups", "make_spurious"]
+__all__ = ["MDP", "Table", "find_file", "load_adult", "load_covtype", "make_groups", "make_mdp", "make_spurious"]

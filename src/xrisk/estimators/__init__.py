@@ -1,6 +1,7 @@
 """Estimators with scikit-learn's face."""
 
 from xrisk.estimators.groups import GroupDROClassifier, GroupDRORegressor
+from xrisk.estimators.policy import PolicyEvaluator
 from xrisk.estimators.ranking import PNormPushClassifier, PrecisionAtKClassifier, TopPushClassifier
 from xrisk.estimators.robust import RobustLogisticRegression
 from xrisk.estimators.tasks import MultiTaskGroupDROClassifier
@@ -11,6 +12,7 @@ __all__ = [
     "GroupDRORegressor",
     "MultiTaskGroupDROClassifier",
     "PNormPushClassifier",
+    "PolicyEvaluator",
     "PrecisionAtKClassifier",
     "RobustLogisticRegression",
     "TableModel",

@@ -101,6 +101,7 @@ from xrisk.functions.penalty import (
 )
 from xrisk.functions.restricted import (
     Restricted,
+    Tilted,
     Unpenalised,
     WithThreshold,
 )
@@ -171,6 +172,7 @@ __all__ = [
     "Square",
     "Squared",
     "SquaredHinge",
+    "Tilted",
     "TopSum",
     "Unpenalised",
     "WithThreshold",

@@ -1,8 +1,10 @@
-"""Penalties over a domain, with a threshold beside the parameters, or with free coordinates."""
+"""Penalties over a domain, with a threshold beside the parameters, with free coordinates, or with a linear term."""
+# mypy: disable-error-code="empty-body"
 
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba.extending import register_jitable
 
 from xrisk.functions.domain import (
     SLACK,
@@ -29,6 +31,13 @@ from xrisk.functions.penalty import (
     shrink,
 )
 from xrisk.functions.special import clip
+from xrisk.generic import generic
+
+
+@generic
+def with_ridge(r: Any, l2: float) -> Any:
+    """The penalty r(w) + (l2/2) ‖w‖², as a spec."""
+
 
 SEPARABLE = (NoPenalty, L1, L2, ElasticNet)
 # where the projection of the prox is the prox over the domain: any sum over coordinates on a product of intervals,
@@ -107,6 +116,36 @@ class Unpenalised(NamedTuple):
     def check(self) -> None:
         """Refuse a number of free coordinates that is not an integer from 0 on."""
         count("free", self.free, 0)
+
+
+class Tilted(NamedTuple):
+    """r(w) = penalty(w) + ⟨slope, w⟩ + constant.
+
+    Parameters
+    ----------
+    penalty : spec
+        A penalty or a domain.
+    slope : array (d,)
+        The gradient of the linear term; an array of one number stands for that number in every coordinate.
+    constant : float
+        What is added to the value.
+
+    Examples
+    --------
+    >>> penalty_value(Tilted(L2(2.0), np.array([1.0, -1.0]), 0.5), np.array([3.0, 1.0]))
+    12.5
+    """
+
+    penalty: Any = L2()
+    slope: np.ndarray = np.zeros(1)
+    constant: float = 0.0
+
+    def check(self) -> None:
+        """Refuse a slope that is no vector, and numbers that are not finite."""
+        shape = np.shape(self.slope)
+        require(len(shape) == 1 and shape[0] > 0, "slope", shape, "of shape (d,)")
+        require(bool(np.isfinite(self.slope).all()), "slope", self.slope, "finite")
+        finite("constant", self.constant)
 
 
 @penalty_value.of(Restricted)
@@ -208,3 +247,63 @@ def _(r, w, out):
 @penalty_convexity.of(Unpenalised)
 def _(r):
     return 0.0 if r.free > 0 else penalty_convexity(r.penalty)
+
+
+@register_jitable
+def slope_stride(r, w):
+    """By how much to move in the slope from one coordinate of w to the next: 0 where one number is for all."""
+    if r.slope.size != w.size and r.slope.size != 1:
+        raise ValueError("slope must have as many entries as there are coordinates, or one for all")
+    return 1 if r.slope.size == w.size else 0
+
+
+@penalty_value.of(Tilted)
+def _(r, w):
+    stride, total = slope_stride(r, w), 0.0
+    for j in range(w.size):
+        total += r.slope[j * stride] * float(w[j])
+    return penalty_value(r.penalty, w) + total + r.constant
+
+
+@prox.of(Tilted)
+def _(r, w, s):
+    stride = slope_stride(r, w)
+    for j in range(w.size):
+        w[j] -= s * r.slope[j * stride]
+    prox(r.penalty, w, s)
+
+
+@penalty_conjugate.of(Tilted)
+def _(r, v):
+    stride, below = slope_stride(r, v), np.empty(v.size)
+    for j in range(v.size):
+        below[j] = v[j] - r.slope[j * stride]
+    return penalty_conjugate(r.penalty, below) - r.constant
+
+
+@penalty_slope.of(Tilted)
+def _(r, w, out):
+    penalty_slope(r.penalty, w, out)
+    stride = slope_stride(r, w)
+    for j in range(w.size):
+        out[j] += r.slope[j * stride]
+
+
+@penalty_convexity.of(Tilted)
+def _(r):
+    return penalty_convexity(r.penalty)
+
+
+@shrink.of(Tilted)
+def _(r, w, s):
+    shrink(r.penalty, w, s)
+
+
+with_ridge.of(NoPenalty)(lambda r, l2: L2(l2))
+with_ridge.of(L1)(lambda r, l2: ElasticNet(r.l1, l2))
+for _ridged in (L2, ElasticNet, GroupLasso):
+    with_ridge.of(_ridged)(lambda r, l2: r._replace(l2=r.l2 + l2))
+for _domain in (Box, NonNegative, Ball, Simplex, CappedSimplex):
+    with_ridge.of(_domain)(lambda r, l2: Restricted(L2(l2), r))
+for _wrapped in (Restricted, Tilted):
+    with_ridge.of(_wrapped)(lambda r, l2: r._replace(penalty=with_ridge(r.penalty, l2)))

@@ -4,10 +4,11 @@ from xrisk.data.rows import CSR, Dense, WithIntercept, add_row, as_rows, row_dot
 from xrisk.inner import group_passes as group_passes
 from xrisk.inner import pair_passes as pair_passes
 from xrisk.inner.callables import Callables
+from xrisk.inner.generated import Generated, GeneratedSimulator, generated_transitions
 from xrisk.inner.groups import Equal, Groups, Indexed, InOrder, Partitioned, Weighted
 from xrisk.inner.models import LinearModel, SoftmaxModel
 from xrisk.inner.noisy import NoisyCoordinates
-from xrisk.inner.numbered import draw_part
+from xrisk.inner.numbered import draw_part, has_parts
 from xrisk.inner.oracle import (
     Oracles,
     batch_value,
@@ -27,6 +28,7 @@ from xrisk.inner.oracle import (
     inner_size,
     inner_smoothness,
     new_batch,
+    sample_lipschitz,
     shares_batch,
     uniform_index,
 )
@@ -44,6 +46,8 @@ __all__ = [
     "Dropout",
     "Equal",
     "Gaussian",
+    "Generated",
+    "GeneratedSimulator",
     "Groups",
     "InOrder",
     "Indexed",
@@ -72,6 +76,8 @@ __all__ = [
     "exact_jacobians",
     "exact_values",
     "exact_vjp",
+    "generated_transitions",
+    "has_parts",
     "inner_count",
     "inner_dim",
     "inner_is_affine",
@@ -83,6 +89,7 @@ __all__ = [
     "inner_smoothness",
     "new_batch",
     "row_dot",
+    "sample_lipschitz",
     "shares_batch",
     "uniform_index",
 ]

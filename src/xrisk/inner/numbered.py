@@ -55,6 +55,16 @@ def _(g, i, j, batch):
 
 
 @generic
+def has_parts(g):
+    """Whether samples can be taken in parts: whether `draw_part` is implemented, for what ``g`` is made of too."""
+
+
+@has_parts.otherwise
+def _(g):
+    return draw_part.implemented(g)
+
+
+@generic
 def row_slopes(model, k, w, slopes):
     """`sample_slopes` of row k."""
 
@@ -167,7 +177,7 @@ def shared_count(g: Any) -> int:
 
     0 as well where samples cannot be had by their numbers, and of blocks of several components.
     """
-    by_number = type(g) in draw_sample.table or draw_part.implemented(g)
+    by_number = type(g) in draw_sample.table or has_parts(g)
     if not (by_number and sample_range.implemented(g) and inner_dim(g) == 1):
         return 0
     counts = {int(high - low) for low, high in (sample_range(g, i) for i in range(inner_count(g)))}

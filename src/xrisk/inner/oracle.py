@@ -129,3 +129,13 @@ def inner_lipschitz(g):
 @generic
 def inner_smoothness(g):
     """A bound on the Lipschitz constant of the Jacobian of gᵢ (inf if there is none)."""
+
+
+@generic
+def sample_lipschitz(g):
+    """A bound on ‖∇gᵢ(w; one sample)‖₂ for the m components together, which its mean may be far below."""
+
+
+@sample_lipschitz.otherwise
+def _(g):
+    return inner_lipschitz(g)

@@ -11,55 +11,80 @@ from xrisk.generic import generic
 from xrisk.inner.affine import affine_batches
 from xrisk.inner.groups import Groups
 from xrisk.inner.models import LinearModel
-from xrisk.inner.oracle import draw, inner_count, inner_samples, inner_size, uniform_index
+from xrisk.inner.numbered import draw_part, has_parts, sample_range
+from xrisk.inner.oracle import draw, inner_count, inner_samples, inner_size, sample_lipschitz, uniform_index
 from xrisk.inner.passes import as_linear_groups
+
+CHUNK = 2**16  # transitions looked at together
 
 
 @generic
-def draw_transition(law, low, high, rng):
-    """A position among those of a state, low, …, high − 1, and the weight that makes the sample unbiased."""
+def draw_transition(law, i, rng):
+    """A transition of state i: its successor (−1 where the episode ends), its reward, and its weight.
+
+    The mean of weight·(what is seen of the transition) is the expectation under P_i.
+    """
+
+
+@generic
+def transition_at(law, i, k):
+    """Transition k = 0, 1, … of state i, in the same terms; of laws that draw every transition with equal chances."""
+
+
+@generic
+def transition_range(law, i):
+    """(low, high): the transitions of state i are low, …, high − 1 of all."""
+
+
+@generic
+def transition_count(law):
+    """Number of transitions of all states."""
+
+
+@generic
+def largest_sample(law, features, discount):
+    """A bound on ‖φᵢ − weight·γ φⱼ‖ over the transitions (i, j) that are drawn."""
 
 
 class Simulated(NamedTuple):
     """s′ ~ P_s, by the inverse of the distribution function: needs a simulator, has the lower variance."""
 
+    successors: np.ndarray = np.zeros(1, dtype=np.int32)  # (transitions,) s′, state after state; −1: the episode ends
+    reward: np.ndarray = np.zeros(1)  # (transitions,)
+    starts: np.ndarray = np.arange(2)  # (states + 1,): those of state s are starts[s], …, starts[s + 1] − 1
     cumulative: np.ndarray = np.ones(1)  # (transitions,) sums of probabilities from the first transition of the state
 
 
 class Reweighted(NamedTuple):
     """s′ uniform over the N stored transitions of s, with the weight N·P_ss′ (SVRPDA, equation 19)."""
 
+    successors: np.ndarray = np.zeros(1, dtype=np.int32)  # (transitions,) s′, state after state; −1: the episode ends
+    reward: np.ndarray = np.zeros(1)  # (transitions,)
+    starts: np.ndarray = np.arange(2)  # (states + 1,): those of state s are starts[s], …, starts[s + 1] − 1
     probability: np.ndarray = np.ones(1)  # (transitions,)
 
 
 @affine_batches
 class Transitions(NamedTuple):
-    """gₛ(w) = φₛᵀ w − Σ_{s′} P_ss′ (r_ss′ + γ φ_{s′}ᵀ w), one inner function for each state.
+    """gₛ(w) = φₛᵀ w − Σ_{s′} P_ss′ (r_ss′ + γ φ_{s′}ᵀ w), one inner function for each state that is left.
 
     Built by `xrisk.applications.bellman`. With f(u) = u² the objective is the mean squared Bellman residual of the
-    values φᵀw; f is not monotone and need not be, since gₛ is affine.
+    values φᵀw; f is not monotone and need not be, since gₛ is affine. Where an episode ends, no value follows.
 
     Parameters
     ----------
     features : array (states, d)
-        φ.
-    law : Simulated or Reweighted
-        How a successor is drawn.
-    successors, reward : arrays (transitions,)
-        s′ and r_ss′ of every stored transition, state after state.
-    starts : array (states + 1,)
-        The transitions of state s are starts[s], …, starts[s + 1] − 1.
+        φ; the states that are left come first.
+    law : Simulated, Reweighted, Generated or GeneratedSimulator
+        How transitions are known and drawn.
     discount : float
         γ.
-    mean_rows, mean_reward : arrays (states, d) and (states,)
+    mean_rows, mean_reward : arrays (n, d) and (n,)
         φₛ − γ Σ P_ss′ φ_{s′} and Σ P_ss′ r_ss′, from which exact values are computed.
     """
 
     features: np.ndarray = np.zeros((1, 1))
     law: Any = Simulated()
-    successors: np.ndarray = np.zeros(1, dtype=np.int64)
-    reward: np.ndarray = np.zeros(1)
-    starts: np.ndarray = np.arange(2)
     discount: float = 0.9
     mean_rows: np.ndarray = np.zeros((1, 1))
     mean_reward: np.ndarray = np.zeros(1)
@@ -70,37 +95,87 @@ class Transitions(NamedTuple):
 
 
 @draw_transition.of(Simulated)
-def _(law, low, high, rng):
-    level = rng.random() * law.cumulative[high - 1]
-    first, last = low, high - 1
+def _(law, i, rng):
+    first, last = law.starts[i], law.starts[i + 1] - 1
+    level = rng.random() * law.cumulative[last]
     while first < last:  # the first position whose sum is above the level; one of probability 0 never is
         middle = (first + last) // 2
         if law.cumulative[middle] > level:
             last = middle
         else:
             first = middle + 1
-    return first, 1.0
+    return law.successors[first], law.reward[first], 1.0
 
 
 @draw_transition.of(Reweighted)
-def _(law, low, high, rng):
+def _(law, i, rng):
+    low, high = law.starts[i], law.starts[i + 1]
     p = uniform_index(rng, low, high)
-    return p, (high - low) * law.probability[p]
+    return law.successors[p], law.reward[p], (high - low) * law.probability[p]
+
+
+@transition_at.of(Reweighted)
+def _(law, i, k):
+    low, high = law.starts[i], law.starts[i + 1]
+    p = low + k
+    return law.successors[p], law.reward[p], (high - low) * law.probability[p]
+
+
+@transition_range.of(Simulated)
+@transition_range.of(Reweighted)
+def _(law, i):
+    return law.starts[i], law.starts[i + 1]
+
+
+@transition_count.of(Simulated)
+@transition_count.of(Reweighted)
+def _(law):
+    return law.successors.size
+
+
+@largest_sample.of(Simulated)
+def _(law, features, discount):
+    before = np.where(np.arange(law.cumulative.size) == law.starts[:-1].repeat(np.diff(law.starts)), 0.0, 1.0)
+    chance = law.cumulative - before * np.append(0.0, law.cumulative[:-1])
+    return _largest_stored(law, features, discount * (chance > 0.0))
+
+
+@largest_sample.of(Reweighted)
+def _(law, features, discount):
+    sizes = np.diff(law.starts)
+    return _largest_stored(law, features, discount * sizes.repeat(sizes) * law.probability)
+
+
+def _largest_stored(law: Any, features: np.ndarray, scales: np.ndarray) -> float:
+    """The largest ‖φᵢ − scale·φⱼ‖ over the stored transitions; none follows the end of an episode."""
+    states = np.arange(law.starts.size - 1).repeat(np.diff(law.starts))
+    scales = np.where(law.successors >= 0, scales, 0.0)
+    largest = 0.0
+    for low in range(0, states.size, CHUNK):
+        part = slice(low, low + CHUNK)
+        rows = features[states[part]] - scales[part, None] * features[law.successors[part]]
+        largest = max(largest, float(np.linalg.norm(rows, axis=1).max()))
+    return largest
 
 
 @inner_count.of(Transitions)
 def _(g):
-    return g.features.shape[0]
+    return g.mean_reward.size
 
 
 @inner_samples.of(Transitions)
 def _(g):
-    return g.successors.size
+    return transition_count(g.law)
 
 
 @inner_size.of(Transitions)
 def _(g):
     return g.features.shape[1]
+
+
+@sample_lipschitz.of(Transitions)
+def _(g):
+    return largest_sample(g.law, g.features, g.discount)
 
 
 @draw.of(Transitions)
@@ -109,12 +184,40 @@ def _(g, i, rng, batch):
     for j in range(row.size):
         row[j] = g.features[i, j]
     for _ in range(batch.size):
-        p, weight = draw_transition(g.law, g.starts[i], g.starts[i + 1], rng)
+        successor, reward, weight = draw_transition(g.law, i, rng)
         weight /= batch.size
-        shift -= weight * g.reward[p]
-        successor = g.successors[p]
-        for j in range(row.size):
-            row[j] -= weight * g.discount * g.features[successor, j]
+        shift -= weight * reward
+        if successor >= 0:
+            for j in range(row.size):
+                row[j] -= weight * g.discount * g.features[successor, j]
+    batch.shift[0] = shift
+    return batch
+
+
+@has_parts.of(Transitions)
+def _(g):
+    return transition_at.implemented(g.law)
+
+
+@sample_range.of(Transitions)
+def _(g, i):
+    return transition_range(g.law, i)
+
+
+@draw_part.of(Transitions)
+def _(g, i, first, batch):
+    low, high = transition_range(g.law, i)
+    last = min(first + batch.size, high - low)
+    row, shift = batch.row, 0.0
+    for j in range(row.size):
+        row[j] = (last - first) / batch.size * g.features[i, j]
+    for k in range(first, last):
+        successor, reward, weight = transition_at(g.law, i, k)
+        weight /= batch.size
+        shift -= weight * reward
+        if successor >= 0:
+            for j in range(row.size):
+                row[j] -= weight * g.discount * g.features[successor, j]
     batch.shift[0] = shift
     return batch
 

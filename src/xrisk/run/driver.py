@@ -366,7 +366,7 @@ def first_point(problem: Problem, w0: np.ndarray | None) -> np.ndarray:
     d = inner_size(problem.inner)
     if w0 is None:
         w = np.zeros(d)
-        apply_prox(problem.penalty, w, 1.0)
+        apply_prox(problem.penalty, w, 0.0)  # into the domain, no further: a linear term would move it
         return w
     try:
         w = np.array(w0, dtype=np.float64)

@@ -14,7 +14,7 @@ from xrisk.functions import (
     risk_cap,
     risk_is_support,
 )
-from xrisk.inner.numbered import draw_part, shared_count
+from xrisk.inner.numbered import has_parts, shared_count
 from xrisk.inner.oracle import (
     exact_values,
     exact_vjp,
@@ -92,7 +92,7 @@ POOLED = Need(
 )
 IN_PARTS = Need(
     "inner functions whose samples can be taken in order, such as Groups",
-    lambda problem: draw_part.implemented(problem.inner),
+    lambda problem: has_parts(problem.inner),
     "inner",
 )
 SHARED_SAMPLES = Need(

@@ -16,13 +16,14 @@ from xrisk.functions import (
     NoPenalty,
     Restricted,
     Simplex,
+    Tilted,
     Unpenalised,
 )
 from xrisk.generic import generic
 
 
 class Walls(NamedTuple):
-    """r(w) = ½ Σ l2ⱼ wⱼ² + Σ strength·‖w_g‖ within low ≤ w ≤ high, ‖w‖ ≤ radius, Σ w = total.
+    """r(w) = ½ Σ l2ⱼ wⱼ² + ⟨linear, w⟩ + Σ strength·‖w_g‖ within low ≤ w ≤ high, ‖w‖ ≤ radius, Σ w = total.
 
     Ball, sum and norms are of the first ``covered`` coordinates; ``total`` is NaN where the sum is free.
     """
@@ -35,6 +36,7 @@ class Walls(NamedTuple):
     radius: float
     total: float
     covered: int
+    linear: np.ndarray  # (d,)
 
 
 @generic
@@ -43,7 +45,7 @@ def walls_of(penalty, d):
 
 
 def _open(d: int) -> Walls:
-    return Walls(np.zeros(d), 0.0, 1, np.full(d, -np.inf), np.full(d, np.inf), np.inf, np.nan, d)
+    return Walls(np.zeros(d), 0.0, 1, np.full(d, -np.inf), np.full(d, np.inf), np.inf, np.nan, d, np.zeros(d))
 
 
 @walls_of.of(NoPenalty)
@@ -109,7 +111,14 @@ def _(r, d):
         l2=np.append(inside.l2, np.zeros(r.free)),
         low=np.append(inside.low, np.full(r.free, -np.inf)),
         high=np.append(inside.high, np.full(r.free, np.inf)),
+        linear=np.append(inside.linear, np.zeros(r.free)),
     )
+
+
+@walls_of.of(Tilted)
+def _(r, d):
+    inside = walls_of(r.penalty, d)
+    return inside._replace(linear=inside.linear + r.slope)
 
 
 def wall_count(walls: Walls) -> int:
@@ -121,7 +130,7 @@ def wall_count(walls: Walls) -> int:
 
 def wall_gradient(walls: Walls, w: np.ndarray, mu: float) -> np.ndarray:
     """Gradient (d) of the penalty, its norms smoothed and its domain walled off with weight ``mu``."""
-    grad = walls.l2 * w
+    grad = walls.l2 * w + walls.linear
     if _bounded(walls):
         grad += mu / (walls.high - w) - mu / (w - walls.low)
     inside = w[: walls.covered]
@@ -181,6 +190,24 @@ def wall_short(walls: Walls, w: np.ndarray, mu: float) -> float:
     # of walls the bound: the slack and push of a wall may both be off at a point that only seems stationary
     walled = int((np.isfinite(walls.low) | np.isfinite(walls.high)).sum()) + int(np.isfinite(walls.radius))
     return short + mu * walled
+
+
+def linear_size(walls: Walls, curvatures: np.ndarray) -> float:
+    """About how much the linear term can lower the objective, whose Hessian has a diagonal (d,) of ``curvatures``.
+
+    Were there no walls, g²ⱼ/(2 hⱼ) would be a lower bound for every j (Cauchy and Schwarz); a wall may be nearer.
+    """
+    g, reach = walls.linear.copy(), np.minimum(walls.high - walls.low, 2.0 * walls.radius)
+    if np.isfinite(walls.total):  # along the sum nothing moves
+        g[: walls.covered] -= g[: walls.covered].mean()
+        reach = np.minimum(reach, abs(walls.total) or 1.0)
+    if not g.any():
+        return 0.0
+    held = curvatures + walls.l2
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        free = np.where(held > 0.0, np.abs(g) / held, np.inf)
+        gains = np.where(g == 0.0, 0.0, np.abs(g) * np.minimum(0.5 * free, reach))
+    return float(gains[np.isfinite(gains)].max(initial=0.0))
 
 
 def longest_step(walls: Walls, w: np.ndarray, dw: np.ndarray) -> float:

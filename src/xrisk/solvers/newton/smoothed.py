@@ -34,6 +34,7 @@ from xrisk.solvers.newton.barrier import (
     Walls,
     fix_points,
     interior_start,
+    linear_size,
     wall_count,
     wall_gradient,
     wall_short,
@@ -121,7 +122,8 @@ def first_point(
 
 
 def _inside(task: SmoothedProblem, x: np.ndarray) -> np.ndarray:
-    inside = interior_start(task.walls, 1.0 / (np.sqrt(x.size) * task.columns), x)
+    scores = np.sqrt(2.0 * linear_size(task.walls, task.columns**2)) or 1.0  # as large as a linear term makes them
+    inside = interior_start(task.walls, scores / (np.sqrt(x.size) * task.columns), x)
     inside[task.fixed] = task.place[task.fixed]
     return inside
 
@@ -142,6 +144,7 @@ def _centred(g: Any, walls: Walls) -> tuple[Any, np.ndarray]:
     """The inner functions with columns far from zero centred, where a free intercept makes that the same problem."""
     d = walls.l2.size
     held = walls.covered == d and (walls.strength > 0.0 or np.isfinite(walls.radius) or np.isfinite(walls.total))
+    held |= bool(walls.linear[-1] != 0.0)
     free = walls.l2[-1] == 0.0 and np.isinf(walls.low[-1]) and np.isinf(walls.high[-1]) and not held
     return centred(g) if free else (g, np.zeros(d))
 
@@ -165,9 +168,10 @@ def _sized(task: SmoothedProblem, point: Point) -> tuple[SmoothedProblem, Point]
     u = point.sums[:, 1]
     if not np.isfinite(u).all():
         raise ValueError("the losses overflow near w = 0, where a full-batch method starts: scale the data down")
-    loss_size = float(np.abs(u).mean()) or 1.0
+    linear = linear_size(task.walls, task.columns**2)
+    loss_size = float(np.abs(u).mean()) or linear or 1.0
     spread = float(np.abs(point.y.reshape(-1) * (u - np.median(u))).mean())
-    size = max(float(np.abs(point.y).mean()) * loss_size, spread)
+    size = max(float(np.abs(point.y).mean()) * loss_size, spread, linear)
     if not (np.isfinite(size) and size > 0.0):
         size = 1.0
     wall_size = size / max(1, wall_count(task.walls))

@@ -1,0 +1,113 @@
+"""A convex quadratic with a penalty, in the form that `Auto` solves and `certify` proves."""
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg import LinAlgError, cholesky, eigh, eigvalsh
+
+from xrisk.applications.arguments import as_number
+from xrisk.data.rows import as_numbers, as_rows, frozen
+from xrisk.functions import Identity, NoPenalty, Squared, Tilted, penalty_convexity, prox
+from xrisk.functions.restricted import with_ridge
+from xrisk.inner import Groups, LinearModel
+from xrisk.problem import Problem
+
+EPS = float(np.finfo(np.float64).eps)
+PART = 0.5  # of the least curvature that the penalty takes over
+ASYMMETRY = 1e-10  # relative to the largest entry
+
+
+def quadratic(second: Any, first: Any, constant: float = 0.0, *, penalty: Any = NoPenalty()) -> Problem:
+    """wᵀ second w − 2⟨first, w⟩ + constant + penalty(w).
+
+    Parameters
+    ----------
+    second : array (d, d)
+        Symmetric and positive semi-definite; eigenvalues that rounding has made negative count as zero.
+    first : array (d,)
+        Half the linear term, with its sign turned: of least squares ‖Aw − b‖² it is Aᵀb, beside AᵀA.
+    constant : float
+        What is added to the value.
+    penalty : penalty or domain spec
+        Such as ``L2(0.1)`` or ``Simplex(1.0)``.
+
+    Returns
+    -------
+    Problem
+        One group of at most d rows under a squared loss, the linear term in the penalty (`xrisk.functions.Tilted`).
+
+    Notes
+    -----
+    Where the least eigenvalue of ``second`` is known to be positive, half of it is the ridge of the penalty and not of
+    the rows: the function is the same, and r* is finite everywhere, so that a dual point is never far. The certificate
+    is of the rows and penalty of the problem; they are ``second`` up to rounding, c·2⁻⁵²·‖second‖‖w‖².
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xrisk.applications import quadratic
+    >>> from xrisk.solvers import exact
+    >>> exact(quadratic([[2.0, 0.0], [0.0, 1.0]], [1.0, 3.0])).w.round(6)
+    array([0.5, 3. ])
+    """
+    H, b = _symmetric(second), as_numbers("first", first).astype(np.float64)
+    if b.shape != H.shape[:1] or not np.isfinite(b).all():
+        raise ValueError(f"first must be finite and of shape ({H.shape[0]},), got shape {b.shape}")
+    if not prox.implemented(penalty):
+        raise TypeError(f"penalty must be a penalty or domain spec such as L2(0.1), got {penalty!r}")
+    mu, rows = _split(H, with_ridge.implemented(penalty) and penalty_convexity(penalty) == 0.0)
+    ridged = with_ridge(penalty, mu) if mu > 0.0 else penalty
+    k = rows.shape[0]
+    model = LinearModel(as_rows(np.sqrt(2.0 * k) * rows), frozen(np.zeros(k)), Squared())
+    tilted = Tilted(ridged, frozen(-2.0 * b), as_number("constant", constant))
+    problem = Problem(Groups(model, frozen(np.array([0, k]))), Identity(), tilted)
+    problem.check()
+    return problem
+
+
+def _symmetric(second: Any) -> np.ndarray:
+    H = as_numbers("second", second).astype(np.float64)
+    if H.ndim != 2 or H.shape[0] != H.shape[1] or not H.size:
+        raise ValueError(f"second must be a square matrix, got shape {H.shape}")
+    if not np.isfinite(H).all():
+        raise ValueError("second must be finite, it holds NaN or infinity")
+    size = float(np.abs(H).max())
+    if not float(np.abs(H - H.T).max()) <= ASYMMETRY * size:
+        raise ValueError(f"second must be symmetric, entries differ by up to {np.abs(H - H.T).max():g}")
+    return 0.5 * (H + H.T)
+
+
+def _split(H: np.ndarray, ridge_is_wanted: bool) -> tuple[float, np.ndarray]:
+    """(μ, R) with RᵀR + (μ/2)·I = H, μ = 0 where no positive lower bound on the eigenvalues is known."""
+    half = PART * max(least_eigenvalue(H), 0.0) if ridge_is_wanted else 0.0
+    try:
+        return 2.0 * half, cholesky(H - half * np.eye(H.shape[0]), check_finite=False)
+    except LinAlgError:
+        return 0.0, _root(H)
+
+
+def least_eigenvalue(H: np.ndarray) -> float:
+    """A lower bound on the eigenvalues of H (d, d): what is computed less its rounding, of H or of H scaled.
+
+    With S = D⁻¹HD⁻¹ of unit diagonal, H ≥ λ(S)·D², which has digits left where columns are of unlike scales.
+    """
+    d, diagonal = H.shape[0], np.diag(H)
+    if not diagonal.min() > 0.0:
+        return 0.0
+    slack, scale = 4.0 * EPS * d, 1.0 / np.sqrt(diagonal)
+    scaled = float(eigvalsh(H * scale * scale[:, None], check_finite=False, subset_by_index=(0, 0))[0])
+    bound = (scaled - slack * d) * float(diagonal.min())
+    if d == 1 or diagonal.max() > 1e3 * diagonal.min():
+        return bound
+    plain = float(eigvalsh(H, check_finite=False, subset_by_index=(0, 0))[0])
+    return max(bound, plain - slack * float(diagonal.sum()))
+
+
+def _root(H: np.ndarray) -> np.ndarray:
+    """R with RᵀR = H, negative eigenvalues clipped; no more rows than there are positive ones."""
+    values, vectors = eigh(H, check_finite=False)
+    if values[0] < -1e-8 * max(abs(values[-1]), 1e-300) * len(values):
+        raise ValueError(f"second must be positive semi-definite, its least eigenvalue is {values[0]:g}")
+    kept = values > 0.0
+    kept[-1] = True
+    return np.sqrt(np.maximum(values[kept], 0.0))[:, None] * vectors[:, kept].T

@@ -1,0 +1,158 @@
+"""Penalties in a certificate: r from above with the size of its terms, r* from above with its rounding."""
+
+import numpy as np
+from numba.extending import register_jitable
+
+from xrisk.certificate.rounding import EPS
+from xrisk.compile import kernel
+from xrisk.functions import (
+    L1,
+    L2,
+    Ball,
+    Box,
+    CappedSimplex,
+    ElasticNet,
+    GroupLasso,
+    NonNegative,
+    NoPenalty,
+    Restricted,
+    Simplex,
+    Tilted,
+    Unpenalised,
+    penalty_conjugate,
+    penalty_value,
+)
+from xrisk.functions.restricted import slope_stride
+from xrisk.generic import generic
+
+
+@generic
+def penalty_terms(r, w):
+    """Size of the terms that r(w) adds up."""
+
+
+@generic
+def conjugate_above(r, v, off):
+    """A bound on r*(v + e) over all |e_j| ≤ off_j, its own rounding included."""
+
+
+@generic
+def penalty_needs(r):
+    """The pairs (verb, spec) that must be implemented for a bound on r*."""
+
+
+@penalty_terms.otherwise
+def _(r, w):
+    return penalty_value(r, w)  # a sum of what is not negative
+
+
+@penalty_terms.of(Tilted)
+def _(r, w):
+    stride, total = slope_stride(r, w), abs(r.constant)
+    for j in range(w.size):
+        total += abs(r.slope[j * stride] * w[j])
+    return penalty_terms(r.penalty, w) + total
+
+
+@penalty_terms.of(Unpenalised)
+def _(r, w):
+    return penalty_terms(r.penalty, w[: w.size - r.free])
+
+
+@kernel
+def terms_of_penalty(r, w):
+    return penalty_terms(r, w)
+
+
+@penalty_needs.otherwise
+def _(r):
+    return [(conjugate_above, r)]
+
+
+@penalty_needs.of(Restricted)
+def _(r):
+    return [(conjugate_above, r), (restricted_above, r.domain), (conjugate_above, r.penalty)]
+
+
+@penalty_needs.of(Tilted)
+def _(r):
+    return penalty_needs(r.penalty)
+
+
+@register_jitable
+def conjugate_terms(r, v):
+    """⟨v, w⟩ + r(w) at the maximiser w of ⟨v, w⟩ − r(w), or more: both are differences of r* between v and 2v."""
+    near, far = penalty_conjugate(r, v), penalty_conjugate(r, 2.0 * v)
+    return 2.0 * (abs(near) + abs(far)) if far < np.inf else 0.0  # only an indicator, which adds nothing up
+
+
+@register_jitable
+def symmetric_conjugate_above(r, v, off):
+    """The bound where r does not change with the sign of any coordinate, so that r* grows with every |v_j|."""
+    wider = np.empty(v.size)
+    for j in range(v.size):
+        wider[j] = v[j] + off[j] if v[j] > 0.0 else v[j] - off[j]
+    return _with_rounding(r, penalty_conjugate(r, wider), np.abs(v))
+
+
+@register_jitable
+def increasing_conjugate_above(r, v, off):
+    """The bound where r is finite on w ≥ 0 only, so that r* grows with every v_j."""
+    return _with_rounding(r, penalty_conjugate(r, v + off), np.abs(v))
+
+
+@register_jitable
+def separable_conjugate_above(r, v, off):
+    """The bound where r is a sum over coordinates: either end may be the worse one, coordinate by coordinate."""
+    value, size = 0.0, 0.0
+    for j in range(v.size):
+        one, width = v[j : j + 1], off[j]
+        value += max(penalty_conjugate(r, one - width), penalty_conjugate(r, one + width))
+        size += conjugate_terms(r, one)
+    return value + 4.0 * EPS * (v.size + 16.0) * (abs(value) + size)
+
+
+@register_jitable
+def _with_rounding(r, value, v):
+    return value + 4.0 * EPS * (v.size + 16.0) * (abs(value) + conjugate_terms(r, v))
+
+
+for _symmetric in (NoPenalty, L1, L2, ElasticNet, GroupLasso, Ball):
+    conjugate_above.of(_symmetric)(symmetric_conjugate_above)
+for _positive in (Simplex, CappedSimplex):
+    conjugate_above.of(_positive)(increasing_conjugate_above)
+for _separable in (Box, NonNegative):
+    conjugate_above.of(_separable)(separable_conjugate_above)
+
+
+@conjugate_above.of(Restricted)
+def _(r, v, off):
+    return restricted_above(r.domain, r, v, off)
+
+
+@generic
+def restricted_above(domain, r, v, off):
+    """The bound of a penalty on a domain, by the kind of the domain; all our penalties are symmetric."""
+
+
+restricted_above.of(Ball)(lambda domain, r, v, off: symmetric_conjugate_above(r, v, off))
+restricted_above.of(Simplex)(lambda domain, r, v, off: increasing_conjugate_above(r, v, off))
+restricted_above.of(CappedSimplex)(lambda domain, r, v, off: increasing_conjugate_above(r, v, off))
+restricted_above.of(Box)(lambda domain, r, v, off: separable_conjugate_above(r, v, off))
+restricted_above.of(NonNegative)(lambda domain, r, v, off: separable_conjugate_above(r, v, off))
+
+
+@conjugate_above.of(Tilted)
+def _(r, v, off):
+    # r*(v) = penalty*(v − slope) − constant; the difference is off by a rounding
+    stride, below, wider = slope_stride(r, v), np.empty(v.size), np.empty(v.size)
+    for j in range(v.size):
+        below[j] = v[j] - r.slope[j * stride]
+        wider[j] = (off[j] + EPS * abs(below[j])) * (1.0 + 4.0 * EPS)
+    above = conjugate_above(r.penalty, below, wider)
+    return above - r.constant + 4.0 * EPS * (abs(above) + abs(r.constant))
+
+
+@kernel
+def bound_conjugate(r, v, off):
+    return conjugate_above(r, v, off)

@@ -1,0 +1,210 @@
+"""Values of the states of a Markov decision process under a fixed policy."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils.validation import _check_y, check_consistent_length, validate_data
+
+from xrisk.applications.arguments import as_number
+from xrisk.applications.chains import Names, chain_of
+from xrisk.applications.policy import averaged_problem, penalty_on, residual_problem, state_features
+from xrisk.estimators.base import FITTED, SOLVING, LinearRobust, Training
+from xrisk.estimators.watching import with_callbacks
+from xrisk.functions.parameters import require
+from xrisk.inner import Generated
+from xrisk.problem import Problem
+from xrisk.registry import savable
+from xrisk.run import Result, Stop
+
+SAMPLINGS = ("simulator", "uniform", "exact")  # the first that a solver can use
+
+
+class Observed(NamedTuple):
+    """What is known beside the features."""
+
+    chain: Any
+    weight: Any  # of the states, None if equal
+
+
+@savable
+class PolicyEvaluator(LinearRobust):
+    __doc__ = (
+        """Values φᵀw of states: min over w of mean_s (φₛᵀw − E[r + γ φ_{s′}ᵀw])² + (l2/2)‖w‖², s′ the successor of s.
+
+    The expectation over the successors stands inside the square: this is the squared Bellman residual of the policy
+    itself, not of single transitions, whose square would have their variance beside it. From observed transitions the
+    expectation is the mean over those of a state, so states should be left more than once.
+
+    Parameters
+    ----------
+    discount : float
+        γ, at least 0 and below 1.
+    l2 : float
+        Strength of the penalty (l2/2)‖w‖².
+"""
+        + SOLVING
+        + """
+    Attributes
+    ----------
+    coef_ : ndarray (features,)
+        w; the value of a state is φᵀw. ``intercept_`` is zero.
+    n_left_out_ : int
+        States that are never left, of which nothing follows and no residual is known.
+"""
+        + FITTED
+        + """
+    Notes
+    -----
+    Without a penalty the certificate closes where the residuals determine w and are not almost zero, for up to 2,000
+    features. Where values fit without residual the fit ends when the objective is 1e-12 of that of w = 0.
+
+    A solver spec is run on sampled successors: drawn from the transitions, or uniformly with weights if the solver
+    asks for samples that are equally likely.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xrisk
+    >>> P = [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5], [0.0, 0.0, 0.0]]  # the episode ends in the last state
+    >>> model = xrisk.PolicyEvaluator(0.8).fit(np.eye(3), transitions=P, rewards=[1.0, 1.0, 0.5])
+    >>> model.predict(np.eye(3)).round(4)
+    array([3. , 2. , 0.5])
+    """
+    )
+
+    def __init__(
+        self,
+        discount: float = 0.9,
+        *,
+        l2: float = 0.0,
+        solver: Any = "auto",
+        tol: float = 1e-3,
+        max_iter: int = 1_000_000,
+        max_seconds: float | None = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.discount = discount
+        self.l2 = l2
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks
+    def fit(
+        self, X: Any, y: Any = None, *, transitions: Any = None, rewards: Any = None, state_weight: Any = None
+    ) -> Any:
+        """Fit the values.
+
+        Parameters
+        ----------
+        X : array, DataFrame or sparse matrix (states, features)
+            φ. The rows A = Φ − γPΦ are new numbers, stored as X is, dense or sparse.
+        y : array (states,), optional
+            The rewards of leaving the states, if they are not given as ``rewards``.
+        transitions : array or sparse matrix (states, states), tuple of two index arrays, or generated; optional
+            Probabilities, whose rows sum to one, or to zero where the episode ends; or (states, successors) as they
+            were observed, −1 for the end of an episode; or what `xrisk.datasets.make_mdp` generates. Without it the
+            rows of X are one trajectory in their order: each is followed by the next, and the last one, of which no
+            successor is known, has no residual.
+        rewards : array (states,), (states, states) or (transitions,), or sparse matrix, optional
+            Of leaving a state, of a transition, or of each observed transition.
+        state_weight : array (states,), optional
+            What the residual of a state counts in the mean, for ``solver="auto"``. These are not weights of rows as
+            scikit-learn has them: to leave out a row is to leave out a state that others lead to.
+
+        Returns
+        -------
+        self
+        """
+        return self._fitted(self._observed(X, y, transitions, rewards, state_weight))
+
+    def _observed(self, X: Any, y: Any, transitions: Any, rewards: Any, state_weight: Any) -> Training:
+        self._check_parameters()
+        gamma = as_number("discount", self.discount)
+        require(0.0 <= gamma < 1.0, "discount", self.discount, "at least 0 and below 1")
+        if state_weight is not None and not isinstance(self.solver, str):
+            raise ValueError("state_weight must be None for a solver that samples, solver='auto' takes weights")
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+        states = X.shape[0]
+        if y is not None:
+            y = _check_y(y, y_numeric=True, estimator=self)
+            check_consistent_length(X, y)
+        if transitions is None:
+            transitions = _trajectory(states)
+        chain = chain_of(transitions, _given(y, rewards, transitions), states, _names(y))
+        return Training(X, y, np.zeros(0), None, Observed(chain, state_weight))
+
+    def _problem(self, training: Training) -> Problem:
+        features, (chain, weight) = state_features(training.X), training.beside
+        if isinstance(self.solver, str):
+            return averaged_problem(chain, features, self.discount, penalty_on(self.l2), weight)
+        return self._sampled(chain, features)
+
+    def _sampled(self, chain: Any, features: Any) -> Problem:
+        """The problem with the first way to sample that the solver can use; if there is none it says why not."""
+        penalty = penalty_on(self.l2)
+        for sampling in SAMPLINGS:
+            problem = residual_problem(chain, features, self.discount, penalty, sampling)
+            if all(need.met(problem) for need in _needs(self.solver)):
+                return problem
+        return residual_problem(chain, features, self.discount, penalty, SAMPLINGS[0])
+
+    def _keep(self, problem: Problem, result: Result, training: Training) -> None:
+        super()._keep(problem, result, training)
+        self.n_left_out_ = training.X.shape[0] - training.beside.chain.counted()
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        if not isinstance(getattr(self, "n_left_out_", None), int) or self.n_left_out_ < 0:
+            raise ValueError(f"n_left_out_ must be a whole number from 0 on, got {self.n_left_out_!r}")
+
+    def _advice(self, result: Result) -> str:
+        if not self.l2 and result.stop is Stop.ROUNDING:
+            return "features of which none is a combination of others would end certified, as would l2 > 0"
+        return super()._advice(result)
+
+    def _has_intercept(self) -> bool:
+        return False
+
+    def _n_scores(self) -> int:
+        return 1
+
+    def _model(self, w: np.ndarray, training: Training) -> dict[str, Any]:
+        return {name: value[0] for name, value in super()._model(w, training).items()}
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The value of each state, φᵀw."""
+        return self._scores(X)[:, 0]
+
+
+def _needs(solver: Any) -> tuple[Any, ...]:
+    return solver.card().needs if hasattr(solver, "card") else ()
+
+
+def _trajectory(states: int) -> tuple[np.ndarray, np.ndarray]:
+    if states < 2:
+        raise ValueError(
+            "X must hold at least two states for a trajectory, got 1 sample: transitions say what else follows"
+        )
+    return np.arange(states - 1), np.arange(1, states)
+
+
+def _given(y: np.ndarray | None, rewards: Any, transitions: Any) -> Any:
+    """The rewards as `chain_of` takes them: for observed transitions those of y, of the states, one for each."""
+    if y is not None and rewards is not None:
+        raise ValueError("rewards must be given once, got y and rewards")
+    if y is None and rewards is None and not isinstance(transitions, Generated):
+        raise ValueError(
+            "PolicyEvaluator requires y to be passed, but the target y is None: give the rewards as y or as rewards"
+        )
+    return rewards if y is None else y
+
+
+def _names(y: Any) -> Names:
+    return Names("transitions", "rewards" if y is None else "y", "X")

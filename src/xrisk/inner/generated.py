@@ -1,0 +1,193 @@
+"""Dense random transitions that are computed whenever they are asked for: no matrix of states by states is stored."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba.extending import register_jitable
+
+from xrisk.compile import kernel, specialise
+from xrisk.data.threads import borders, in_parts, one_thread_each
+from xrisk.functions.parameters import count
+from xrisk.inner.oracle import uniform_index
+from xrisk.inner.transitions import draw_transition, largest_sample, transition_at, transition_count, transition_range
+
+# splitmix64 on 63 bits: Python's whole numbers and the wrapping ones of compiled code agree on what the mask leaves
+MASK = 2**63 - 1
+GOLDEN, FIRST, SECOND = 0x1E3779B97F4A7C15, 0x3F58476D1CE4E5B9, 0x14D049BB133111EB
+CHANCES, REWARDS = 0, 1  # streams
+BLOCK = 2**20  # numbers of a block of rows that is generated at a time
+
+
+class Generated(NamedTuple):
+    """P_ij = u_ij / Σₖ u_ik and rewards r_ij, u and r uniform in (0, 1); successors drawn uniformly, weight S·P_ij.
+
+    The random policy evaluation problem of SVRPDA (equation 19 and supplement D) for any number S of states: u_ij and
+    r_ij are hashes of (seed, i, j), so what is stored is one number for each state. Made by `generated_transitions`.
+
+    Parameters
+    ----------
+    seed : int
+        From 0 to 2⁶³ − 1.
+    sums : array (S,)
+        Σⱼ u_ij.
+    """
+
+    seed: int = 0
+    sums: np.ndarray = np.ones(1)
+
+    def check(self) -> None:
+        """Refuse a seed out of range."""
+        count("seed", self.seed, 0)
+        if self.seed > MASK:
+            raise ValueError(f"seed must be at most 2⁶³ − 1, got {self.seed}")
+
+
+class GeneratedSimulator(NamedTuple):
+    """The transitions of `Generated`, with successors drawn from P_i by rejection: of two tries one is kept."""
+
+    seed: int = 0
+    sums: np.ndarray = np.ones(1)
+
+
+def generated_transitions(states: int, seed: int = 0) -> Generated:
+    """Random transitions between so many states, every one to every other: P_ij = u_ij / Σₖ u_ik.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xrisk.inner.generated import generated_transitions, materialised
+    >>> law = generated_transitions(3, seed=1)
+    >>> P, reward = materialised(law)
+    >>> P.sum(axis=1).round(12).tolist(), law.sums.shape
+    ([1.0, 1.0, 1.0], (3,))
+    """
+    count("states", states, 1)
+    Generated(seed).check()
+    sums = np.empty(states)
+    at = borders(states, states)
+    in_parts(lambda low, high: specialise(write_sums, Generated(seed))(seed, low, sums[low:high], states), at)
+    sums.flags.writeable = False
+    return Generated(int(seed), sums)
+
+
+def materialised(law: Generated) -> tuple[np.ndarray, np.ndarray]:
+    """P and the rewards (S, S): for few states."""
+    states = law.sums.size
+    u, reward = np.empty((2, states, states))
+    specialise(write_entries, law)(law.seed, 0, CHANCES, u)
+    specialise(write_entries, law)(law.seed, 0, REWARDS, reward)
+    return u / law.sums[:, None], reward
+
+
+def generated_means(law: Generated, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """PΦ (S, d) and Σⱼ P_ij r_ij (S,), a block of rows at a time."""
+    states, size = law.sums.size, max(1, BLOCK // law.sums.size)
+    means, rewards = np.empty_like(features), np.empty(states)
+
+    def part(low: int, high: int) -> None:
+        u = np.empty((min(size, high - low), states))
+        for first in range(low, high, size):
+            rows = slice(first, min(first + size, high))
+            block = u[: rows.stop - first]
+            specialise(write_entries, law)(law.seed, first, CHANCES, block)
+            specialise(write_rewards, law)(law.seed, first, block, rewards[rows])
+            np.matmul(block, features, out=means[rows])
+
+    with one_thread_each():
+        in_parts(part, borders(states, states))
+    means /= law.sums[:, None]
+    rewards /= law.sums
+    return means, rewards
+
+
+@register_jitable
+def mixed(z):
+    """A number from 0 to 2⁶³ − 1 in which every bit depends on all of z."""
+    z = (z + GOLDEN) & MASK
+    z = ((z ^ (z >> 30)) * FIRST) & MASK
+    z = ((z ^ (z >> 27)) * SECOND) & MASK
+    return z ^ (z >> 31)
+
+
+@register_jitable
+def row_key(seed, stream, i):
+    """Where the numbers of row i begin."""
+    return mixed(mixed(mixed(int(seed)) + stream) + int(i))
+
+
+@register_jitable
+def uniform_at(key, j):
+    """Number j of a row, in (0, 1): one of the middles of 2⁵² equal intervals."""
+    return ((mixed(key + int(j) * GOLDEN) >> 11) + 0.5) * 2.0**-52
+
+
+@kernel
+def write_sums(seed, first, out, states):
+    for b in range(out.size):
+        key, total = row_key(seed, CHANCES, first + b), 0.0
+        for j in range(states):
+            total += uniform_at(key, j)
+        out[b] = total
+
+
+@kernel
+def write_entries(seed, first, stream, out):
+    for b in range(out.shape[0]):
+        key = row_key(seed, stream, first + b)
+        for j in range(out.shape[1]):
+            out[b, j] = uniform_at(key, j)
+
+
+@kernel
+def write_rewards(seed, first, u, out):
+    for b in range(u.shape[0]):
+        key, total = row_key(seed, REWARDS, first + b), 0.0
+        for j in range(u.shape[1]):
+            total += u[b, j] * uniform_at(key, j)
+        out[b] = total
+
+
+@transition_at.of(Generated)
+def _(law, i, k):
+    weight = law.sums.size * uniform_at(row_key(law.seed, CHANCES, i), k) / law.sums[i]
+    return k, uniform_at(row_key(law.seed, REWARDS, i), k), weight
+
+
+@draw_transition.of(Generated)
+def _(law, i, rng):
+    return transition_at(law, i, uniform_index(rng, 0, law.sums.size))
+
+
+@draw_transition.of(GeneratedSimulator)
+def _(law, i, rng):
+    key, j = row_key(law.seed, CHANCES, i), uniform_index(rng, 0, law.sums.size)
+    while rng.random() >= uniform_at(key, j):
+        j = uniform_index(rng, 0, law.sums.size)
+    return j, uniform_at(row_key(law.seed, REWARDS, i), j), 1.0
+
+
+@transition_range.of(Generated)
+@transition_range.of(GeneratedSimulator)
+def _(law, i):
+    return i * law.sums.size, (i + 1) * law.sums.size
+
+
+@transition_count.of(Generated)
+@transition_count.of(GeneratedSimulator)
+def _(law):
+    return law.sums.size**2
+
+
+@largest_sample.of(Generated)
+def _(law, features, discount):
+    return _bound(features, discount * law.sums.size / law.sums)  # u < 1
+
+
+@largest_sample.of(GeneratedSimulator)
+def _(law, features, discount):
+    return _bound(features, discount)
+
+
+def _bound(features: np.ndarray, scale: Any) -> float:
+    norms = np.linalg.norm(features, axis=1)
+    return float((norms + scale * norms.max()).max())
