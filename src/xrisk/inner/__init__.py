@@ -29,6 +29,7 @@ from xrisk.inner.oracle import (
     inner_smoothness,
     new_batch,
     sample_lipschitz,
+    sample_smoothness,
     shares_batch,
     uniform_index,
 )
@@ -90,6 +91,7 @@ __all__ = [
     "new_batch",
     "row_dot",
     "sample_lipschitz",
+    "sample_smoothness",
     "shares_batch",
     "uniform_index",
 ]

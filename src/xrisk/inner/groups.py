@@ -34,6 +34,8 @@ from xrisk.inner.oracle import (
     inner_size,
     inner_smoothness,
     new_batch,
+    sample_lipschitz,
+    sample_smoothness,
     uniform_index,
 )
 
@@ -269,17 +271,36 @@ def _(g):
     return _largest_block(g, model_smoothness(g.model) * _row_norms(g) ** 2)
 
 
+@sample_lipschitz.of(Groups)
+def _(g):
+    return _largest_sample(g, model_lipschitz(g.model) * _row_norms(g))
+
+
+@sample_smoothness.of(Groups)
+def _(g):
+    return _largest_sample(g, model_smoothness(g.model) * _row_norms(g) ** 2)
+
+
+def _largest_sample(g: Groups, sizes: np.ndarray) -> float:
+    """The largest norm over a block of what is known of single rows, one of every component."""
+    largest = np.maximum.reduceat(_weighed(g, sizes), g.offsets[:-1])
+    return float(np.linalg.norm(largest.reshape(-1, g.dim), axis=1).max())
+
+
 def _row_norms(g: Groups) -> np.ndarray:
     return scaled_norms(g.model.rows, np.ones(row_size(g.model.rows)))
 
 
 def _largest_block(g: Groups, sizes: np.ndarray) -> float:
     """The largest norm over a block of the group means of what is known of every row."""
-    sizes = by_position(g, sizes)
-    if isinstance(g.weight, Weighted):
-        sizes = sizes * g.weight.weights
-    means = np.add.reduceat(sizes, g.offsets[:-1]) / np.diff(g.offsets)
+    means = np.add.reduceat(_weighed(g, sizes), g.offsets[:-1]) / np.diff(g.offsets)
     return float(np.linalg.norm(means.reshape(-1, g.dim), axis=1).max())
+
+
+def _weighed(g: Groups, sizes: np.ndarray) -> np.ndarray:
+    """What is known of every row, of every position, times its weight."""
+    sizes = by_position(g, sizes)
+    return sizes * g.weight.weights if isinstance(g.weight, Weighted) else sizes
 
 
 def by_position(g: Groups, values: np.ndarray) -> np.ndarray:

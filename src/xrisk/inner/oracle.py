@@ -139,3 +139,13 @@ def sample_lipschitz(g):
 @sample_lipschitz.otherwise
 def _(g):
     return inner_lipschitz(g)
+
+
+@generic
+def sample_smoothness(g):
+    """A bound on the Lipschitz constant of the Jacobian of one sample; where none is known, that of the means."""
+
+
+@sample_smoothness.otherwise
+def _(g):
+    return inner_smoothness(g)

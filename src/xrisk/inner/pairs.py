@@ -40,6 +40,8 @@ from xrisk.inner.oracle import (
     inner_size,
     inner_smoothness,
     new_batch,
+    sample_lipschitz,
+    sample_smoothness,
     shares_batch,
     uniform_index,
 )
@@ -197,11 +199,31 @@ def _(g):
     return loss_smoothness(g.loss) * square_distances(g).max()
 
 
+@sample_lipschitz.of(Pairs)
+def _(g):
+    return loss_lipschitz(g.loss) * _largest_distance(g)
+
+
+@sample_smoothness.of(Pairs)
+def _(g):
+    return loss_smoothness(g.loss) * _largest_distance(g) ** 2
+
+
+def _largest_distance(g: Pairs) -> float:
+    """A bound on ‖xᵢ − xⱼ‖ over all pairs, by way of the mean of the xⱼ."""
+    distances = np.sqrt(_distances(g.rows, _centre(g)))
+    return float(distances[g.outer].max() + distances[g.inner].max())
+
+
 def square_distances(g: Pairs) -> np.ndarray:
     """Mean over j of ‖xᵢ − xⱼ‖², for every i (n,): around the mean of the xⱼ both squares add up."""
-    centre = row_adjoint(g.rows, np.bincount(g.inner, minlength=row_count(g.rows))[:, None] / g.inner.size)[0]
-    squares = _distances(g.rows, centre)
+    squares = _distances(g.rows, _centre(g))
     return squares[g.outer] + squares[g.inner].mean()
+
+
+def _centre(g: Pairs) -> np.ndarray:
+    """The mean of the xⱼ."""
+    return row_adjoint(g.rows, np.bincount(g.inner, minlength=row_count(g.rows))[:, None] / g.inner.size)[0]
 
 
 def _distances(rows: Any, centre: np.ndarray) -> np.ndarray:

@@ -21,6 +21,8 @@ from xrisk.inner.oracle import (
     inner_size,
     inner_smoothness,
     new_batch,
+    sample_lipschitz,
+    sample_smoothness,
     shares_batch,
 )
 
@@ -119,3 +121,13 @@ def _(g, x, y, grad):
 def _(g, x, out):
     exact_jacobians(g.inner, x[:-1], out[:, :, :-1])
     out[:, :, -1] = -1.0
+
+
+@sample_lipschitz.of(Shifted)
+def _(g):
+    return np.hypot(sample_lipschitz(g.inner), 1.0)
+
+
+@sample_smoothness.of(Shifted)
+def _(g):
+    return sample_smoothness(g.inner)

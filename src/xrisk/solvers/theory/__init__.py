@@ -14,6 +14,7 @@ from xrisk.solvers.theory.alexr import (
 )
 from xrisk.solvers.theory.alexr_dl import alexr_dl_setting
 from xrisk.solvers.theory.constants import Constants, estimate_constants
+from xrisk.solvers.theory.finite_sum import spdc_setting, theorem_4_5, theorem_4_6, theorem_f_1
 from xrisk.solvers.theory.groups import nol_setting, ooa_setting, smd_setting
 from xrisk.solvers.theory.stacked import ascpg_strongly_convex, sapd_setting, scgd_strongly_convex
 from xrisk.solvers.theory.tracking import (
@@ -41,7 +42,10 @@ __all__ = [
     "sonx_setting",
     "sox_boost_setting",
     "sox_setting",
+    "spdc_setting",
     "theorem_3",
+    "theorem_4_5",
+    "theorem_4_6",
     "theorem_5_7",
     "theorem_5_8",
     "theorem_5_9",
@@ -49,4 +53,5 @@ __all__ = [
     "theorem_18",
     "theorem_20",
     "theorem_22",
+    "theorem_f_1",
 ]
