@@ -157,7 +157,7 @@ def snapshot_oracles(problem: Problem, solver: Any, t: int) -> Oracles:
     return Oracles(solver.batch * sampled + passes, gradients + passes)
 
 
-@register_jitable
+@register_jitable(forceinline=True)
 def add_reduced(g, i, w, w_hat, batch, jacobian, y, y_hat, rng, v):
     """Add (Jᵢ(w; 𝓑) − Jᵢ(ŵ; 𝓑) + J̄ᵢ)ᵀy − J̄ᵢᵀŷ to ``v`` (d), with a new batch 𝓑 in the room of ``batch``."""
     if not inner_is_affine(g):  # else what is added here is what is subtracted

@@ -162,15 +162,17 @@ def svrpdai_steps(problem, state, solver, n_steps, rng):
         reduced_value(g, i, w, w_hat, batch, means, value, value_hat)
         move_dual(f, value, y[i], tau, change)
         add_jacobian(jacobians[i], change, 1.0 / n, full)
-        for j in range(d):
-            v[j] = full[j]
         if not inner_is_affine(g):  # else what is added here is what is subtracted
             i = uniform_index(rng, 0, n)
             batch = draw(g, i, rng, batch)
+            for j in range(d):
+                v[j] = 0.0
             batch_vjp(g, i, w, batch, y[i], 1.0, v)
             batch_vjp(g, i, w_hat, batch, y[i], -1.0, v)
+            for j in range(d):
+                w[j] -= step * v[j]
         for j in range(d):
-            w[j] -= step * v[j]
+            w[j] -= step * full[j]
         prox(r, w, step)
         keep_point(solver.restart, kept, w, y, t + 1)
     return SVRPDAIState(w, y, w_hat, means, jacobians, full, kept, t0 + n_steps)

@@ -155,15 +155,17 @@ def svrpdaii_steps(problem, state, solver, n_steps, rng):
         move_dual(f, value, y[i], tau, change)
         batch = draw(g, i, rng, batch)
         batch_vjp(g, i, w_hat, batch, change, 1.0 / n, full)
-        for j in range(d):
-            v[j] = full[j]
         if not inner_is_affine(g):  # else what is added here is what is subtracted
             i = uniform_index(rng, 0, n)
             batch = draw(g, i, rng, batch)
+            for j in range(d):
+                v[j] = 0.0
             batch_vjp(g, i, w, batch, y[i], 1.0, v)
             batch_vjp(g, i, w_hat, batch, y[i], -1.0, v)
+            for j in range(d):
+                w[j] -= step * v[j]
         for j in range(d):
-            w[j] -= step * v[j]
+            w[j] -= step * full[j]
         prox(r, w, step)
         keep_point(solver.restart, kept, w, y, t + 1)
     return SVRPDAIIState(w, y, w_hat, means, full, kept, t0 + n_steps)

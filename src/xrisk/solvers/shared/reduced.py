@@ -8,7 +8,7 @@ from xrisk.inner.oracle import batch_values, exact_jacobians, exact_values, inne
 from xrisk.problem import Problem
 
 
-@register_jitable
+@register_jitable(forceinline=True)  # called, it would count references to all arrays it is given
 def reduced_value(g, i, w, w_hat, batch, means, value, value_hat):
     """Write gᵢ(w; 𝓑) − gᵢ(ŵ; 𝓑) + gᵢ(ŵ) into ``value`` (m); ``means`` (n, m) is g(ŵ), ``value_hat`` (m) is room."""
     batch_values(g, i, w, w_hat, batch, value, value_hat)
@@ -16,7 +16,7 @@ def reduced_value(g, i, w, w_hat, batch, means, value, value_hat):
         value[k] += means[i, k] - value_hat[k]
 
 
-@register_jitable
+@register_jitable(forceinline=True)  # called, it would count references to all arrays it is given
 def move_dual(f, value, y, tau, change):
     """Move a dual block y (m) by argmax ⟨y, value⟩ − f*(y) − (τ/2)‖y − y₀‖², and write how far into ``change`` (m)."""
     for k in range(y.size):
@@ -26,7 +26,7 @@ def move_dual(f, value, y, tau, change):
         change[k] += y[k]
 
 
-@register_jitable
+@register_jitable(forceinline=True)  # called, it would count references to all arrays it is given
 def add_jacobian(jacobian, y, scale, grad):
     """Add scale·Jᵀy to ``grad`` (d), J of shape (m, d)."""
     for k in range(y.size):
