@@ -34,6 +34,7 @@ from xrisk.inner.oracle import (
     inner_size,
     inner_smoothness,
     new_batch,
+    sample_lipschitz,
     uniform_index,
 )
 
@@ -264,6 +265,13 @@ def _(g):
     return _largest_block(g, model_lipschitz(g.model) * _row_norms(g))
 
 
+@sample_lipschitz.of(Groups)
+def _(g):
+    sizes = _by_weight(g, model_lipschitz(g.model) * _row_norms(g))
+    largest = np.maximum.reduceat(sizes, g.offsets[:-1])
+    return float(np.linalg.norm(largest.reshape(-1, g.dim), axis=1).max())
+
+
 @inner_smoothness.of(Groups)
 def _(g):
     return _largest_block(g, model_smoothness(g.model) * _row_norms(g) ** 2)
@@ -275,11 +283,14 @@ def _row_norms(g: Groups) -> np.ndarray:
 
 def _largest_block(g: Groups, sizes: np.ndarray) -> float:
     """The largest norm over a block of the group means of what is known of every row."""
-    sizes = by_position(g, sizes)
-    if isinstance(g.weight, Weighted):
-        sizes = sizes * g.weight.weights
-    means = np.add.reduceat(sizes, g.offsets[:-1]) / np.diff(g.offsets)
+    means = np.add.reduceat(_by_weight(g, sizes), g.offsets[:-1]) / np.diff(g.offsets)
     return float(np.linalg.norm(means.reshape(-1, g.dim), axis=1).max())
+
+
+def _by_weight(g: Groups, sizes: np.ndarray) -> np.ndarray:
+    """What is known of every row, times the weight of every position it stands in."""
+    sizes = by_position(g, sizes)
+    return sizes * g.weight.weights if isinstance(g.weight, Weighted) else sizes
 
 
 def by_position(g: Groups, values: np.ndarray) -> np.ndarray:

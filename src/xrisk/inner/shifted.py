@@ -20,6 +20,7 @@ from xrisk.inner.oracle import (
     inner_size,
     inner_smoothness,
     new_batch,
+    sample_lipschitz,
     shares_batch,
 )
 
@@ -63,6 +64,11 @@ def _(g):
 @inner_lipschitz.of(Shifted)
 def _(g):
     return np.hypot(inner_lipschitz(g.inner), 1.0)
+
+
+@sample_lipschitz.of(Shifted)
+def _(g):
+    return np.hypot(sample_lipschitz(g.inner), 1.0)
 
 
 @inner_smoothness.of(Shifted)
