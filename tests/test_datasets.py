@@ -10,7 +10,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from xrisk import datasets
-from xrisk.datasets import adult, covtype, finding, load_adult, load_covtype, make_groups, make_spurious
+from xrisk.datasets import adult, covtype, finding, load_adult, load_covtype, make_groups, make_mdp, make_spurious
+from xrisk.inner import Generated
 from xrisk.metrics import worst_group_score
 
 here = pytest.mark.skipif(
@@ -245,3 +246,46 @@ def test_the_folder_beside_the_working_directory_is_found(monkeypatch, tmp_path)
 def test_a_folder_without_the_file_is_passed_over(monkeypatch, tmp_path):
     monkeypatch.setenv("XRISK_DATA", str(tmp_path))
     assert datasets.find_file("no such file") is None
+
+
+def test_a_dense_decision_process_has_probabilities_and_rewards():
+    mdp = make_mdp(30, 4, random_state=0)
+    assert mdp.features.shape == (30, 4)
+    assert mdp.transitions.shape == mdp.rewards.shape == (30, 30)
+    np.testing.assert_allclose(mdp.transitions.sum(axis=1), 1.0)
+
+
+def test_successors_are_so_many_and_none_twice():
+    for states, successors in ((50, 3), (7, 7), (500, 5), (4, 1)):
+        P = make_mdp(states, 2, successors=successors, random_state=1).transitions
+        assert P.has_canonical_format
+        np.testing.assert_array_equal(np.diff(P.indptr), successors)
+        np.testing.assert_allclose(P.sum(axis=1), 1.0)
+
+
+def test_many_states_that_lead_to_each_other_are_generated():
+    mdp = make_mdp(2001, 2, random_state=0)
+    assert isinstance(mdp.transitions, Generated)
+    assert mdp.rewards is None
+
+
+def test_the_same_seed_makes_the_same_decision_process():
+    for options in ({}, {"successors": 3}):
+        first, second = (make_mdp(20, 2, random_state=5, **options) for _ in range(2))
+        np.testing.assert_array_equal(first.features, second.features)
+        assert abs(first.transitions - second.transitions).max() == 0.0
+        np.testing.assert_array_equal(first.rewards, second.rewards)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"n_states": 0}, "n_states must be an integer of at least 1, got 0"),
+        ({"n_features": 0}, "n_features must be an integer of at least 1, got 0"),
+        ({"successors": 0}, "successors must be an integer of at least 1, got 0"),
+        ({"n_states": 3, "successors": 4}, "successors must be at most n_states=3, got 4"),
+    ],
+)
+def test_a_wrong_decision_process_is_refused(options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        make_mdp(**options)

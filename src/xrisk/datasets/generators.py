@@ -50,9 +50,9 @@ def make_spurious(
     >>> table.group_names[int(worst.name)], worst.n, worst.score < 0.5
     ('y=-1 × a=1', 50, True)
     """
-    at_least("n", n, 8)
-    at_least("n_core", n_core, 1)
-    at_least("n_noise", n_noise, 0)
+    _at_least("n", n, 8)
+    _at_least("n_core", n_core, 1)
+    _at_least("n_noise", n_noise, 0)
     if not 0.0 < agreement < 1.0:
         raise ValueError(f"agreement must be between 0 and 1, got {agreement!r}")
     rng = np.random.default_rng(random_state)
@@ -117,9 +117,9 @@ def make_groups(
     >>> np.bincount(make_groups(4, n=100, random_state=0).groups).tolist()
     [46, 24, 17, 13]
     """
-    at_least("n_groups", n_groups, 1)
-    at_least("n", n, 2 * n_groups)
-    at_least("n_features", n_features, 1)
+    _at_least("n_groups", n_groups, 1)
+    _at_least("n", n, 2 * n_groups)
+    _at_least("n_features", n_features, 1)
     for name, value in (("decay", decay), ("shift", shift), ("noise", noise)):
         if not 0.0 <= value < np.inf:
             raise ValueError(f"{name} must be finite and not negative, got {value!r}")
@@ -153,7 +153,6 @@ def _uneven_sizes(n: int, n_groups: int, decay: float) -> np.ndarray:
     return sizes
 
 
-def at_least(name: str, value: int, least: int) -> None:
-    """Refuse what is no whole number of at least ``least``."""
+def _at_least(name: str, value: int, least: int) -> None:
     if value != int(value) or value < least:
         raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
-from xrisk.datasets.generators import at_least
+from xrisk.functions.parameters import count
 from xrisk.inner.generated import generated_transitions, materialised
 
 MOST_STORED = 2000  # states of which all transitions are stored
@@ -73,12 +73,12 @@ def make_mdp(
     >>> model.certificate_.relative <= 1e-3
     True
     """
-    at_least("n_states", n_states, 1)
-    at_least("n_features", n_features, 1)
+    count("n_states", n_states, 1)
+    count("n_features", n_features, 1)
     rng = np.random.default_rng(random_state)
     features = rng.random((n_states, n_features))
     if successors is not None:
-        at_least("successors", successors, 1)
+        count("successors", successors, 1)
         if successors > n_states:
             raise ValueError(f"successors must be at most n_states={n_states}, got {successors}")
         return MDP(features, _garnet(n_states, successors, rng), rng.random(n_states))

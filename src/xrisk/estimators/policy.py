@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils.validation import _check_y, check_consistent_length, validate_data
 
 from xrisk.applications.arguments import as_number
-from xrisk.applications.chains import Names, chain_of
+from xrisk.applications.chains import Names, chain_of, finite_rewards
 from xrisk.applications.policy import averaged_problem, penalty_on, residual_problem, state_features
 from xrisk.estimators.base import FITTED, SOLVING, LinearRobust, Training
 from xrisk.estimators.watching import with_callbacks
@@ -137,7 +137,8 @@ class PolicyEvaluator(LinearRobust):
             check_consistent_length(X, y)
         if transitions is None:
             transitions = _trajectory(states)
-        chain = chain_of(transitions, _given(y, rewards, transitions), states, _names(y))
+        _refuse_unclear_rewards(y, rewards, transitions)
+        chain = _of_rewards(transitions, rewards, states) if y is None else _of_targets(transitions, y)
         return Training(X, y, np.zeros(0), None, Observed(chain, state_weight))
 
     def _problem(self, training: Training) -> Problem:
@@ -195,16 +196,20 @@ def _trajectory(states: int) -> tuple[np.ndarray, np.ndarray]:
     return np.arange(states - 1), np.arange(1, states)
 
 
-def _given(y: np.ndarray | None, rewards: Any, transitions: Any) -> Any:
-    """The rewards as `chain_of` takes them: for observed transitions those of y, of the states, one for each."""
+def _refuse_unclear_rewards(y: Any, rewards: Any, transitions: Any) -> None:
     if y is not None and rewards is not None:
         raise ValueError("rewards must be given once, got y and rewards")
     if y is None and rewards is None and not isinstance(transitions, Generated):
         raise ValueError(
             "PolicyEvaluator requires y to be passed, but the target y is None: give the rewards as y or as rewards"
         )
-    return rewards if y is None else y
 
 
-def _names(y: Any) -> Names:
-    return Names("transitions", "rewards" if y is None else "y", "X")
+def _of_rewards(transitions: Any, rewards: Any, states: int) -> Any:
+    return chain_of(transitions, rewards, states, Names("transitions", "rewards", "X"))
+
+
+def _of_targets(transitions: Any, y: np.ndarray) -> Any:
+    """The chain with rewards of the states, also where as many transitions are observed."""
+    chain: Any = chain_of(transitions, np.zeros(y.size), y.size, Names("transitions", "y", "X"))
+    return chain._replace(leaving=finite_rewards(y, "y")[chain.order[: chain.counted()]])

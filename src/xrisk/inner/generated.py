@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba.extending import register_jitable
+from numba.extending import overload, register_jitable
 
 from xrisk.compile import kernel, specialise
 from xrisk.data.threads import borders, in_parts, one_thread_each
@@ -11,9 +11,8 @@ from xrisk.functions.parameters import count
 from xrisk.inner.oracle import uniform_index
 from xrisk.inner.transitions import draw_transition, largest_sample, transition_at, transition_count, transition_range
 
-# splitmix64 on 63 bits: Python's whole numbers and the wrapping ones of compiled code agree on what the mask leaves
-MASK = 2**63 - 1
-GOLDEN, FIRST, SECOND = 0x1E3779B97F4A7C15, 0x3F58476D1CE4E5B9, 0x14D049BB133111EB
+MASK = 2**64 - 1
+GOLDEN, FIRST, SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # of splitmix64
 CHANCES, REWARDS = 0, 1  # streams
 BLOCK = 2**20  # numbers of a block of rows that is generated at a time
 
@@ -38,7 +37,7 @@ class Generated(NamedTuple):
     def check(self) -> None:
         """Refuse a seed out of range."""
         count("seed", self.seed, 0)
-        if self.seed > MASK:
+        if self.seed >= 2**63:
             raise ValueError(f"seed must be at most 2⁶³ − 1, got {self.seed}")
 
 
@@ -100,25 +99,37 @@ def generated_means(law: Generated, features: np.ndarray) -> tuple[np.ndarray, n
     return means, rewards
 
 
-@register_jitable
-def mixed(z):
-    """A number from 0 to 2⁶³ − 1 in which every bit depends on all of z."""
-    z = (z + GOLDEN) & MASK
+def hashed(key, j):
+    """Number j of the stream of splitmix64 that begins at ``key``, from 0 to 2⁶³ − 1."""
+    z = (int(key) + (int(j) + 1) * GOLDEN) & MASK
     z = ((z ^ (z >> 30)) * FIRST) & MASK
     z = ((z ^ (z >> 27)) * SECOND) & MASK
-    return z ^ (z >> 31)
+    return (z ^ (z >> 31)) >> 1
+
+
+@overload(hashed)
+def _hashed(key, j):
+    """The same in unsigned numbers, which wrap: signed ones must not overflow in compiled code."""
+
+    def wrapped(key, j):
+        z = np.uint64(key) + (np.uint64(j) + np.uint64(1)) * np.uint64(GOLDEN)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(FIRST)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(SECOND)
+        return np.int64((z ^ (z >> np.uint64(31))) >> np.uint64(1))
+
+    return wrapped
 
 
 @register_jitable
 def row_key(seed, stream, i):
     """Where the numbers of row i begin."""
-    return mixed(mixed(mixed(int(seed)) + stream) + int(i))
+    return hashed(hashed(seed, stream), i)
 
 
 @register_jitable
 def uniform_at(key, j):
     """Number j of a row, in (0, 1): one of the middles of 2⁵² equal intervals."""
-    return ((mixed(key + int(j) * GOLDEN) >> 11) + 0.5) * 2.0**-52
+    return ((hashed(key, j) >> 11) + 0.5) * 2.0**-52
 
 
 @kernel

@@ -133,7 +133,7 @@ def inner_smoothness(g):
 
 @generic
 def sample_lipschitz(g):
-    """A bound on ‖∇gᵢ(w; one sample)‖₂ for the m components together, which its mean may be far below."""
+    """A bound on ‖∇gᵢ(w; one sample)‖₂ for the m components together; where none is known, that of the means."""
 
 
 @sample_lipschitz.otherwise
