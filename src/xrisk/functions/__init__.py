@@ -25,6 +25,7 @@ from xrisk.functions.domain import (
     Simplex,
     support_point,
 )
+from xrisk.functions.exposure import Hyperplane, L1Ball, LeveragedBudget, SolidSimplex
 from xrisk.functions.loss import (
     Absolute,
     AffineLoss,
@@ -131,6 +132,7 @@ from xrisk.functions.simplex import (
 __all__ = [
     "L1",
     "L2",
+    "L1Ball",
     "Absolute",
     "AffineLoss",
     "Ball",
@@ -150,8 +152,10 @@ __all__ = [
     "HardSmooth",
     "HingeLoss",
     "Huber",
+    "Hyperplane",
     "Identity",
     "KLRisk",
+    "LeveragedBudget",
     "LogSumExp",
     "Logistic",
     "LogisticOuter",
@@ -169,6 +173,7 @@ __all__ = [
     "Smoothed",
     "SmoothedHinge",
     "Softplus",
+    "SolidSimplex",
     "Square",
     "Squared",
     "SquaredHinge",
