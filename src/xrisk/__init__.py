@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from xrisk.estimators import (
         GroupDROClassifier,
         GroupDRORegressor,
+        MeanVariancePortfolio,
         MultiTaskGroupDROClassifier,
         PNormPushClassifier,
         PrecisionAtKClassifier,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 ON_DEMAND = {
     "GroupDROClassifier": "estimators",
     "GroupDRORegressor": "estimators",
+    "MeanVariancePortfolio": "estimators",
     "MultiTaskGroupDROClassifier": "estimators",
     "PNormPushClassifier": "estimators",
     "PrecisionAtKClassifier": "estimators",
@@ -50,6 +52,7 @@ __all__ = [
     "Checkpoint",
     "GroupDROClassifier",
     "GroupDRORegressor",
+    "MeanVariancePortfolio",
     "MultiTaskGroupDROClassifier",
     "PNormPushClassifier",
     "PrecisionAtKClassifier",

@@ -27,6 +27,7 @@ from tests.conftest import table
 from xrisk import (
     GroupDROClassifier,
     GroupDRORegressor,
+    MeanVariancePortfolio,
     MultiTaskGroupDROClassifier,
     PNormPushClassifier,
     PrecisionAtKClassifier,
@@ -79,6 +80,9 @@ CHECKED = [
     PrecisionAtKClassifier(),
     TopPushClassifier(),
     MultiTaskGroupDROClassifier(),
+    MeanVariancePortfolio(),
+    MeanVariancePortfolio(long_only=False, leverage=1.5),
+    MeanVariancePortfolio(long_only=False, budget=None, l2=0.1, missing="error"),
 ]
 WEIGHED = ("groups", "regression", "tasks")
 

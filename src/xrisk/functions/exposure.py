@@ -17,6 +17,8 @@ from xrisk.functions.penalty import (
 )
 from xrisk.functions.simplex import fill_from_top, project_simplex, simplex_threshold
 
+ROUNDING = 1e-15  # relative, of a sum
+
 
 class Hyperplane(NamedTuple):
     """Σ w = total.
@@ -117,9 +119,15 @@ def sums_to(w, total):
 
 @register_jitable
 def shift_to(w, total):
-    """The nearest point with Σ w = total, in place; twice, since the first sum may be of far larger numbers."""
+    """The nearest point with Σ w = total, in place; twice, since the first sum may be of far larger numbers.
+
+    What is there up to rounding stays: a weight of zero is to stay one.
+    """
     for _ in range(2):
-        w += (total - w.sum()) / w.size
+        short = total - w.sum()
+        if abs(short) > ROUNDING * absolute_sum(w):
+            for j in range(w.size):
+                w[j] += short / w.size
 
 
 @penalty_value.of(Hyperplane)
