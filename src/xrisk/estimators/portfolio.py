@@ -158,11 +158,7 @@ class MeanVariancePortfolio(LinearRobust):
 
     def _complete(self, X: np.ndarray, weight: np.ndarray | None) -> Training:
         """The returns without those that are missing."""
-        gaps, kept = _missing_cells(X), np.ones(X.shape[1], dtype=bool)
-        if gaps.rows.any() and self.missing == "error":
-            raise ValueError(
-                f"X must have no missing returns where missing='error', {int(gaps.rows.sum())} of {len(X)} periods have"
-            )
+        gaps, kept = self._gaps(X), np.ones(X.shape[1], dtype=bool)
         if gaps.rows.any() and self.missing == "rows":
             X, weight = _without(X, gaps.rows, weight)
         elif gaps.rows.any():
@@ -175,8 +171,7 @@ class MeanVariancePortfolio(LinearRobust):
         found = moments(X, weight)
         if not (np.isfinite(found.mean).all() and np.isfinite(found.covariance).all()):
             raise ValueError("X must have returns whose squares are finite: scale them down")
-        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(kept.size)])
-        left_out = tuple(str(name) for name, held in zip(names, kept, strict=True) if not held)
+        left_out = tuple(name for name, held in zip(_names(self), kept, strict=True) if not held)
         return Training(X, np.zeros(0), np.zeros(0), weight, Holdings(kept, found, left_out))
 
     def _problem(self, training: Training) -> Problem:
@@ -253,36 +248,59 @@ class MeanVariancePortfolio(LinearRobust):
         if self.weights_.shape != (self.n_features_in_,):
             raise ValueError(f"weights_ must have {self.n_features_in_} numbers, got shape {self.weights_.shape}")
 
+    def _gaps(self, X: np.ndarray) -> "Gaps":
+        """Where returns are missing; refuses them where they are to be."""
+        gaps = _missing_cells(X)
+        if gaps.rows.any() and self.missing == "error":
+            periods = f"{int(gaps.rows.sum())} of {len(X)} periods"
+            raise ValueError(f"X must have no missing returns where missing='error', NaN is in {periods}")
+        return gaps
+
     def predict(self, X: Any) -> np.ndarray:
-        """The return of the portfolio in each period: X @ weights_. Assets that it does not hold may be missing."""
+        """The return of the portfolio in each period: X @ weights_.
+
+        Assets that it does not hold may be missing. Where one is that it does hold, the return is NaN, and a warning
+        names the asset.
+        """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=False)
-        gaps = _missing_cells(X)
+        gaps, held = self._gaps(X), self.weights_ != 0.0
         if not gaps.rows.any():
             return X @ self.weights_
-        held = self.weights_ != 0.0
+        found = X[:, held] @ self.weights_[held]
         if (gaps.columns & held).any():
-            names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(held.size)])
-            asset = int(np.flatnonzero(gaps.columns & held)[0])
-            period = int(np.flatnonzero(np.isnan(X[:, asset]))[0])
-            raise ValueError(
-                f"X must have the returns of every asset with a weight, that of {names[asset]} is missing in "
-                f"period {period}"
+            name = _names(self)[int(np.flatnonzero(gaps.columns & held)[0])]
+            periods = f"{int(np.isnan(found).sum())} of {len(X)} periods"
+            warnings.warn(
+                f"the return of {name} or another asset with a weight is missing in {periods}, and that of the "
+                "portfolio is NaN there",
+                stacklevel=2,
             )
-        return X[:, held] @ self.weights_[held]
+        return found
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Mean less risk_aversion times the variance of the portfolio's returns; larger is better."""
+        """Mean less risk_aversion times variance of the portfolio's returns where they are known; larger is better."""
         found = self.predict(X)
+        known = ~np.isnan(found)
+        if not known.any():
+            raise ValueError("X must have a period in which every asset with a weight has a return, none has")
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
-        mean = float(np.average(found, weights=weight))
-        return mean - self.risk_aversion * float(np.average((found - mean) ** 2, weights=weight))
+        weight = None if weight is None else weight[known]
+        mean = float(np.average(found[known], weights=weight))
+        return mean - self.risk_aversion * float(np.average((found[known] - mean) ** 2, weights=weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.missing != "error"
+        tags.input_tags.sparse = False
         tags.target_tags.required = False
         return tags
+
+
+def _names(portfolio: MeanVariancePortfolio) -> list[str]:
+    """Of the assets: those of the columns, or x0, x1, …"""
+    names = getattr(portfolio, "feature_names_in_", None)
+    return [f"x{j}" for j in range(portfolio.n_features_in_)] if names is None else [str(name) for name in names]
 
 
 class Gaps(NamedTuple):

@@ -39,6 +39,7 @@ NEAR = 1e-12  # relative, of a bound that holds with equality
 LEAST = 1e-14  # of the size of the problem: a gap that is none, where the optimum is zero
 FAR = 1e13  # times the size of the problem that an objective may fall
 ENDINGS = (None, Stop.CONVERGED, Stop.ROUNDING, Stop.UNBOUNDED)  # by the number a state keeps
+UNLIMITED = (NoPenalty, Hyperplane, NonNegative)
 
 
 class Face(NamedTuple):
@@ -260,9 +261,10 @@ def least_squares(problem: Problem) -> LeastSquares:
     seen, Q = walk(g, *visit, share), np.zeros((d, d))
     add_hessian(g, *visit, share, seen.coefs[-1], Q)
     ridge = float(penalty_convexity(problem.penalty))
-    steepness = min(float(np.linalg.norm(Q)), float(np.abs(Q).sum(axis=1).max())) + ridge or 1.0
     c, linear, held = adjoint(g, seen.coefs), linear_of(problem.penalty, d), np.diag(Q) + ridge
-    size = float(np.max((c + linear)[held > 0.0] ** 2 / (2.0 * held[held > 0.0]), initial=0.0))
+    steepness = min(float(np.linalg.norm(Q)), float(np.abs(Q).sum(axis=1).max())) + ridge
+    steepness = steepness or float(np.abs(c + linear).max()) or 1.0
+    size = float(np.max((c + linear) ** 2 / (2.0 * np.where(held > 0.0, held, steepness))))
     domain, constant = domain_of(problem.penalty), float(share @ seen.sums[:, 1])
     return LeastSquares(problem, g, Q, c, constant, ridge, linear, domain, steepness, size)
 
@@ -355,7 +357,7 @@ def _at(task: LeastSquares, solver: Faces, state: FacesState, w: np.ndarray) -> 
     since, ended = 0 if better else state.since + 1, 0
     if gap <= max(solver.tol * abs(value), LEAST * task.size):
         ended = ENDINGS.index(Stop.CONVERGED)
-    elif not _value(task, w) >= -FAR * task.size:
+    elif type(task.domain) in UNLIMITED and not _value(task, w) >= -FAR * task.size:
         ended = ENDINGS.index(Stop.UNBOUNDED)
     elif since > STUCK:
         ended = ENDINGS.index(Stop.ROUNDING)
