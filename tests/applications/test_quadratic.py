@@ -31,7 +31,9 @@ DOMAINS = [
 ]
 
 
-@pytest.mark.parametrize("penalty", [fn.NoPenalty(), fn.L2(0.3), fn.L1(0.2), fn.Tilted(fn.L2(0.1), np.ones(1))], ids=str)
+@pytest.mark.parametrize(
+    "penalty", [fn.NoPenalty(), fn.L2(0.3), fn.L1(0.2), fn.Tilted(fn.L2(0.1), np.ones(1))], ids=str
+)
 @pytest.mark.parametrize("cond", [10.0, 1e8, 1e20])
 def test_the_objective_is_the_quadratic_with_its_penalty(cond, penalty):
     rng = np.random.default_rng(0)

@@ -175,7 +175,6 @@ def test_slope_is_the_gradient_of_the_differentiable_part():
     penalty_slope(xf.Restricted(xf.L2(2.0), xf.Ball()), W, out)
     assert out == pytest.approx(2.0 * W)
 
-
     penalty_slope(xf.Tilted(xf.L2(2.0), 3.0 * W), W, out)
     assert out == pytest.approx(5.0 * W)
 

@@ -148,8 +148,10 @@ def _(domain, v, off):
 @register_jitable
 def leveraged_above(value, domain, v, off):
     """The bound where ‖w‖₁ ≤ gross, from the computed value: r* is Lipschitz, and so is its rounding."""
-    return value + domain.gross * (1.0 + 16.0 * EPS) * off.max() + 4.0 * EPS * (v.size + 16.0) * (
-        abs(value) + 2.0 * domain.gross * np.abs(v).max()
+    return (
+        value
+        + domain.gross * (1.0 + 16.0 * EPS) * off.max()
+        + 4.0 * EPS * (v.size + 16.0) * (abs(value) + 2.0 * domain.gross * np.abs(v).max())
     )
 
 

@@ -4,27 +4,19 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba.extending import register_jitable
 
 from xrisk.compile import kernel
 from xrisk.functions import (
-    L1,
-    L2,
     Absolute,
     AffineLoss,
-    Ball,
-    Box,
-    CappedSimplex,
     ChiSquareA,
     ChiSquareB,
     ChiSquareRiskA,
     ChiSquareRiskB,
     CVaRHinge,
     CVaRRisk,
-    ElasticNet,
     Exponential,
     ExponentialLoss,
-    GroupLasso,
     HardNonsmooth,
     HardSmooth,
     HingeLoss,
@@ -38,13 +30,9 @@ from xrisk.functions import (
     MaxOuter,
     MaxRisk,
     Multinomial,
-    NonNegative,
-    NoPenalty,
     Pinball,
     Power,
-    Restricted,
     Scaled,
-    Simplex,
     Smoothed,
     SmoothedHinge,
     Softplus,
@@ -61,7 +49,6 @@ from xrisk.functions import (
     outer_prox,
     outer_slope,
     outer_value,
-    penalty_conjugate,
 )
 from xrisk.functions.special import clip
 from xrisk.generic import generic

@@ -132,7 +132,6 @@ from xrisk.functions.simplex import (
 __all__ = [
     "L1",
     "L2",
-    "L1Ball",
     "Absolute",
     "AffineLoss",
     "Ball",
@@ -155,6 +154,7 @@ __all__ = [
     "Hyperplane",
     "Identity",
     "KLRisk",
+    "L1Ball",
     "LeveragedBudget",
     "LogSumExp",
     "Logistic",

@@ -34,6 +34,7 @@ from xrisk.functions.penalty import (
 from xrisk.functions.special import clip
 from xrisk.generic import generic
 
+
 @generic
 def with_ridge(r: Any, l2: float) -> Any:
     """The penalty r(w) + (l2/2) ‖w‖², as a spec."""

@@ -21,6 +21,7 @@ from xrisk.functions import (
     SolidSimplex,
     Squared,
     Tilted,
+    penalty_conjugate,
     penalty_convexity,
 )
 from xrisk.generic import generic
@@ -36,7 +37,7 @@ STEPS = 10  # accelerated steps between two on a face
 TRIES = 4  # steps on a face, each from where the last one has left it
 STUCK = 20  # iterations in a row that bring nothing, after which rounding has ended progress
 NEAR = 1e-12  # relative, of a bound that holds with equality
-LEAST = 1e-14  # of the size of the problem: a gap that is none, where the optimum is zero
+LEAST = 1e-12  # of the size of the problem: a gap that is none, where the optimum is zero
 FAR = 1e13  # times the size of the problem that an objective may fall
 ENDINGS = (None, Stop.CONVERGED, Stop.ROUNDING, Stop.UNBOUNDED)  # by the number a state keeps
 UNLIMITED = (NoPenalty, Hyperplane, NonNegative)
@@ -57,7 +58,7 @@ def face_of(domain: Any, w: np.ndarray) -> Face:
 
 @generic
 def domain_of(penalty: Any) -> Any:
-    """The domain of a penalty that is a ridge and a linear term on it; a domain is its own."""
+    """The domain of a penalty that is a ridge and a linear term on it; of any other the part that is neither."""
 
 
 @generic
@@ -75,12 +76,25 @@ def _(penalty, d):
     return linear_of(penalty.penalty, d) + penalty.slope
 
 
-for _plain in (NoPenalty, L2):
-    domain_of.of(_plain)(lambda penalty: NoPenalty())
-for _domain in (Hyperplane, L1Ball, LeveragedBudget, NonNegative, Simplex, SolidSimplex):
-    domain_of.of(_domain)(lambda penalty: penalty)
-domain_of.of(Restricted)(lambda penalty: domain_of(penalty.domain) if type(penalty.penalty) in (NoPenalty, L2) else None)
-domain_of.of(Tilted)(lambda penalty: domain_of(penalty.penalty))
+@domain_of.otherwise
+def _(penalty):
+    return penalty
+
+
+@domain_of.of(L2)
+def _(penalty):
+    return NoPenalty()
+
+
+@domain_of.of(Tilted)
+def _(penalty):
+    return domain_of(penalty.penalty)
+
+
+@domain_of.of(Restricted)
+def _(penalty):
+    inside = domain_of(penalty.penalty)
+    return penalty.domain if type(inside) is NoPenalty else inside
 
 
 def _sums(moving: np.ndarray, *sums: tuple[np.ndarray, float]) -> Face:
@@ -141,7 +155,7 @@ class LeastSquares(NamedTuple):
     linear: np.ndarray  # (d,) of the penalty
     domain: Any
     steepness: float  # a bound on the curvature
-    size: float  # a lower bound on how much the linear term lowers the objective were there no domain
+    size: float  # about how much the linear term can change the objective
 
 
 class FacesState(NamedTuple):
@@ -162,7 +176,7 @@ def _is_least_squares(problem: Problem) -> bool:
     g = as_linear_groups(problem.inner)
     if not (add_hessian.implemented(g) and type(problem.outer) is Identity and type(pass_loss(g)) is Squared):
         return False
-    return domain_of.implemented(problem.penalty) and face_of.implemented(domain_of(problem.penalty))
+    return bool(face_of.implemented(domain_of(problem.penalty)))
 
 
 LEAST_SQUARES = Need(
@@ -266,6 +280,8 @@ def least_squares(problem: Problem) -> LeastSquares:
     steepness = steepness or float(np.abs(c + linear).max()) or 1.0
     size = float(np.max((c + linear) ** 2 / (2.0 * np.where(held > 0.0, held, steepness))))
     domain, constant = domain_of(problem.penalty), float(share @ seen.sums[:, 1])
+    reach = float(penalty_conjugate(domain, np.abs(c + linear)))
+    size = max(size, reach) if reach < np.inf else size
     return LeastSquares(problem, g, Q, c, constant, ridge, linear, domain, steepness, size)
 
 
@@ -282,7 +298,9 @@ def faces_step(task: LeastSquares, solver: Faces, state: FacesState) -> FacesSta
     return _at(task, solver, state._replace(ahead=ahead, speed=speed, t=state.t + 1), w)
 
 
-def accelerated(task: LeastSquares, w: np.ndarray, ahead: np.ndarray, speed: float) -> tuple[np.ndarray, np.ndarray, float]:
+def accelerated(
+    task: LeastSquares, w: np.ndarray, ahead: np.ndarray, speed: float
+) -> tuple[np.ndarray, np.ndarray, float]:
     """Ten projected gradient steps with momentum."""
     for _ in range(STEPS):
         x = ahead - (task.Q @ ahead + task.ridge * ahead + task.c + task.linear) / task.steepness
