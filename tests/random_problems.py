@@ -90,6 +90,19 @@ PENALTIES = [
     fn.L1(0.1),
     fn.NonNegative(),
     fn.NoPenalty(),
+    fn.Tilted(fn.L2(0.1), np.array([0.3]), -2.0),
+    fn.Tilted(fn.ElasticNet(0.05, 0.1), np.array([-1e3]), 1e6),
+    fn.Tilted(fn.Restricted(fn.L2(1e-3), fn.Simplex(0.7)), np.array([1e-3])),
+    fn.Tilted(fn.Box(-0.2, 0.5), np.array([-5.0])),
+    fn.Tilted(fn.NonNegative(), np.array([0.4])),
+    fn.L1Ball(0.4),
+    fn.SolidSimplex(0.4),
+    fn.LeveragedBudget(-0.3, 2.0),
+    fn.Hyperplane(0.3),
+    fn.Tilted(fn.Restricted(fn.L2(0.1), fn.Hyperplane(0.3)), np.array([1e4])),
+    fn.Tilted(fn.Restricted(fn.L2(1e-3), fn.LeveragedBudget(0.5, 2.0)), np.array([0.2])),
+    fn.Restricted(fn.L2(0.1), fn.L1Ball(0.4)),
+    fn.Restricted(fn.L2(0.1), fn.SolidSimplex(0.4)),
 ]
 
 

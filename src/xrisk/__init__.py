@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from xrisk.estimators import (
         GroupDROClassifier,
         GroupDRORegressor,
+        MeanVariancePortfolio,
         MultiTaskGroupDROClassifier,
         PNormPushClassifier,
         PolicyEvaluator,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 ON_DEMAND = {
     "GroupDROClassifier": "estimators",
     "GroupDRORegressor": "estimators",
+    "MeanVariancePortfolio": "estimators",
     "MultiTaskGroupDROClassifier": "estimators",
     "PNormPushClassifier": "estimators",
     "PolicyEvaluator": "estimators",
@@ -52,6 +54,7 @@ __all__ = [
     "Checkpoint",
     "GroupDROClassifier",
     "GroupDRORegressor",
+    "MeanVariancePortfolio",
     "MultiTaskGroupDROClassifier",
     "PNormPushClassifier",
     "PolicyEvaluator",

@@ -27,6 +27,7 @@ from tests.conftest import table
 from xrisk import (
     GroupDROClassifier,
     GroupDRORegressor,
+    MeanVariancePortfolio,
     MultiTaskGroupDROClassifier,
     PNormPushClassifier,
     PolicyEvaluator,
@@ -83,6 +84,9 @@ CHECKED = [
     MultiTaskGroupDROClassifier(),
     PolicyEvaluator(),
     PolicyEvaluator(l2=0.1),
+    MeanVariancePortfolio(),
+    MeanVariancePortfolio(long_only=False, leverage=1.5),
+    MeanVariancePortfolio(long_only=False, budget=None, l2=0.1, missing="error"),
 ]
 WEIGHED = ("groups", "regression", "tasks")
 

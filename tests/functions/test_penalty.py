@@ -12,6 +12,7 @@ from tests.functions.cases import PENALTIES, failing, quick, vectors
 from xrisk import functions as xf
 from xrisk.functions import penalty_conjugate, penalty_convexity, penalty_slope, penalty_value, prox
 from xrisk.functions.proximal import Proximal
+from xrisk.functions.restricted import EXACT, with_ridge
 
 every_penalty = pytest.mark.parametrize("r", PENALTIES, ids=repr)
 W = np.array([0.9, -1.4, 2.2, 0.1])
@@ -44,6 +45,11 @@ def group_lasso(r, x):
     return r.strength * sum(cp.norm(g) for g in groups) + 0.5 * r.l2 * cp.sum_squares(x), []
 
 
+def tilted(r, x):
+    value, constraints = modelled(r.penalty, x)
+    return value + np.broadcast_to(r.slope, x.shape) @ x + r.constant, constraints
+
+
 MODELS = {
     xf.NoPenalty: lambda r, x: (0.0, []),
     xf.L1: lambda r, x: (r.l1 * cp.norm1(x), []),
@@ -55,8 +61,13 @@ MODELS = {
     xf.NonNegative: lambda r, x: (0.0, [x >= 0]),
     xf.Simplex: lambda r, x: (0.0, [x >= 0, cp.sum(x) == r.total]),
     xf.CappedSimplex: lambda r, x: (0.0, [x >= 0, x <= r.cap, cp.sum(x) == r.total]),
+    xf.Hyperplane: lambda r, x: (0.0, [cp.sum(x) == r.total]),
+    xf.L1Ball: lambda r, x: (0.0, [cp.norm1(x) <= r.radius]),
+    xf.SolidSimplex: lambda r, x: (0.0, [x >= 0, cp.sum(x) <= r.total]),
+    xf.LeveragedBudget: lambda r, x: (0.0, [cp.sum(x) == r.total, cp.norm1(x) <= r.gross]),
     xf.Restricted: restricted,
     xf.WithThreshold: with_threshold,
+    xf.Tilted: tilted,
     xf.Unpenalised: lambda r, x: modelled(r.penalty, x[: x.size - r.free]),
 }
 
@@ -81,7 +92,7 @@ def test_prox_agrees_with_cvxpy(r, s):
     assert near(r, W, s) == pytest.approx(x.value, abs=2e-5)
 
 
-@every_penalty
+@pytest.mark.parametrize("r", [r for r in PENALTIES if not isinstance(r, xf.Hyperplane)], ids=repr)
 @pytest.mark.parametrize("v", [W, 0.1 * W, -W, np.array([0.25, 0.2, 0.0, 0.0])], ids=str)
 def test_conjugate_agrees_with_cvxpy(r, v):
     x = cp.Variable(4)
@@ -164,6 +175,14 @@ def test_slope_is_the_gradient_of_the_differentiable_part():
     penalty_slope(xf.Restricted(xf.L2(2.0), xf.Ball()), W, out)
     assert out == pytest.approx(2.0 * W)
 
+    penalty_slope(xf.Tilted(xf.L2(2.0), 3.0 * W), W, out)
+    assert out == pytest.approx(5.0 * W)
+
+
+def test_a_slope_has_an_entry_for_each_coordinate_or_one_for_all():
+    with pytest.raises(ValueError, match="slope must have as many entries as there are coordinates"):
+        penalty_value(xf.Tilted(xf.L2(), np.zeros(3)), W)
+
 
 @every_penalty
 def test_slope_is_written_everywhere(r):
@@ -185,7 +204,7 @@ def test_extreme_points_give_no_nan(r):
     assert failing(lambda size: not np.isnan(penalty_conjugate(r, point(size))), sizes) == []
 
 
-DOMAINS = [r for r in PENALTIES if type(r) in (xf.Box, xf.Ball, xf.NonNegative, xf.Simplex, xf.CappedSimplex)]
+DOMAINS = [r for r in PENALTIES if type(r) in EXACT]
 
 
 @pytest.mark.parametrize("domain", DOMAINS, ids=repr)
@@ -197,10 +216,27 @@ def test_a_projection_is_inside_and_what_it_moved_was_outside(domain, w):
     assert penalty_value(domain, w) == (0.0 if np.abs(x - w).max() < 1e-12 else np.inf) or np.abs(x - w).max() < 1e-8
 
 
+RIDGED = [r for r in PENALTIES if with_ridge.implemented(r)]
+
+
+@pytest.mark.parametrize("r", RIDGED, ids=repr)
+@given(w=vectors(5))
+@quick
+def test_a_ridge_adds_half_its_squares(r, w):
+    x, ridged = near(r, w), with_ridge(r, 0.6)
+    assert penalty_value(ridged, x) == pytest.approx(penalty_value(r, x) + 0.3 * x @ x)
+    assert penalty_convexity(ridged) == pytest.approx(penalty_convexity(r) + 0.6)
+
+
 def test_free_coordinates_must_have_no_slope():
     r = xf.Unpenalised(xf.L2(), 1)
     assert penalty_conjugate(r, np.array([1.0, 0.0])) == 0.5
     assert penalty_conjugate(r, np.array([1.0, 1e-300])) == np.inf
+
+
+def test_on_a_hyperplane_only_a_constant_has_a_bound():
+    assert penalty_conjugate(xf.Hyperplane(-0.5), np.full(4, 3.0)) == pytest.approx(-1.5)
+    assert penalty_conjugate(xf.Hyperplane(-0.5), W) == np.inf
 
 
 def test_threshold_without_bounds_must_match_its_slope():

@@ -4,6 +4,7 @@ from xrisk.applications.arguments import CLASS_LOSSES, DIVERGENCES, LOSSES, NUMB
 from xrisk.applications.groups import group_dro, group_index
 from xrisk.applications.hard import HardInstance, hard_gradient, hard_nonsmooth, hard_smooth
 from xrisk.applications.policy import averaged_bellman, bellman
+from xrisk.applications.portfolio import mean_variance, mean_variance_of_moments
 from xrisk.applications.quadratic import quadratic
 from xrisk.applications.ranking import p_norm_push, partial_auc, precision_at_k, top_push
 from xrisk.applications.robust import averaged_logistic, robust_logistic
@@ -23,6 +24,8 @@ __all__ = [
     "hard_gradient",
     "hard_nonsmooth",
     "hard_smooth",
+    "mean_variance",
+    "mean_variance_of_moments",
     "multi_task",
     "p_norm_push",
     "partial_auc",

@@ -1,9 +1,10 @@
 """A convex quadratic with a penalty, in the form that `Auto` solves and `certify` proves."""
 
+import contextlib
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, eigh, eigvalsh
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, eigh
 
 from xrisk.applications.arguments import as_number
 from xrisk.data.rows import as_numbers, as_rows, frozen
@@ -13,7 +14,8 @@ from xrisk.inner import Groups, LinearModel
 from xrisk.problem import Problem
 
 EPS = float(np.finfo(np.float64).eps)
-PART = 0.5  # of the least curvature that the penalty takes over
+PART = 0.25  # of the least curvature that the penalty takes over
+INVERSE_STEPS = 12
 ASYMMETRY = 1e-10  # relative to the largest entry
 
 
@@ -38,7 +40,7 @@ def quadratic(second: Any, first: Any, constant: float = 0.0, *, penalty: Any = 
 
     Notes
     -----
-    Where the least eigenvalue of ``second`` is known to be positive, half of it is the ridge of the penalty and not of
+    Where the least eigenvalue of ``second`` is known to be positive, a part of it is the ridge of the penalty and not of
     the rows: the function is the same, and r* is finite everywhere, so that a dual point is never far. The certificate
     is of the rows and penalty of the problem; they are ``second`` up to rounding, c·2⁻⁵²·‖second‖‖w‖².
 
@@ -78,29 +80,42 @@ def _symmetric(second: Any) -> np.ndarray:
 
 
 def _split(H: np.ndarray, ridge_is_wanted: bool) -> tuple[float, np.ndarray]:
-    """(μ, R) with RᵀR + (μ/2)·I = H, μ = 0 where no positive lower bound on the eigenvalues is known."""
-    half = PART * max(least_eigenvalue(H), 0.0) if ridge_is_wanted else 0.0
-    try:
-        return 2.0 * half, cholesky(H - half * np.eye(H.shape[0]), check_finite=False)
-    except LinAlgError:
-        return 0.0, _root(H)
+    """(μ, R) with RᵀR + (μ/2)·I = H; μ = 0 where no eigenvalue is known to be above zero.
+
+    That H − (μ/2)·I has a Cholesky factor is what makes it semi-definite, not how well its least eigenvalue is known.
+    """
+    half = PART * least_eigenvalue(H) if ridge_is_wanted else 0.0
+    for share in (half, 0.1 * half, 0.0):
+        with contextlib.suppress(LinAlgError):
+            return 2.0 * share, cholesky(H - share * np.eye(H.shape[0]), check_finite=False)
+    return 0.0, _root(H)
 
 
 def least_eigenvalue(H: np.ndarray) -> float:
-    """A lower bound on the eigenvalues of H (d, d): what is computed less its rounding, of H or of H scaled.
+    """About the least eigenvalue of H (d, d), by inverse iteration; 0 where rounding leaves no digits of it.
 
-    With S = D⁻¹HD⁻¹ of unit diagonal, H ≥ λ(S)·D², which has digits left where columns are of unlike scales.
+    The digits are those of H with its diagonal scaled to one: columns of unlike scales cost none.
     """
     d, diagonal = H.shape[0], np.diag(H)
     if not diagonal.min() > 0.0:
         return 0.0
-    slack, scale = 4.0 * EPS * d, 1.0 / np.sqrt(diagonal)
-    scaled = float(eigvalsh(H * scale * scale[:, None], check_finite=False, subset_by_index=(0, 0))[0])
-    bound = (scaled - slack * d) * float(diagonal.min())
-    if d == 1 or diagonal.max() > 1e3 * diagonal.min():
-        return bound
-    plain = float(eigvalsh(H, check_finite=False, subset_by_index=(0, 0))[0])
-    return max(bound, plain - slack * float(diagonal.sum()))
+    scale = 1.0 / np.sqrt(diagonal)
+    try:
+        factor = cho_factor(H * scale * scale[:, None], lower=True, check_finite=False)
+    except LinAlgError:
+        return 0.0
+    if not _inverse_iteration(factor, np.ones(d)) > 4.0 * EPS * d * d:
+        return 0.0
+    return _inverse_iteration(factor, scale)
+
+
+def _inverse_iteration(factor: Any, scale: np.ndarray) -> float:
+    """About the least eigenvalue of D⁻¹SD⁻¹, of the Cholesky factor of S and the diagonal of D."""
+    v, length = np.random.default_rng(0).standard_normal(scale.size), 1.0
+    for _ in range(INVERSE_STEPS):
+        v = scale * cho_solve(factor, scale * (v / np.linalg.norm(v)), check_finite=False)
+        length = float(np.linalg.norm(v))
+    return 1.0 / length if length > 0.0 else np.inf
 
 
 def _root(H: np.ndarray) -> np.ndarray:

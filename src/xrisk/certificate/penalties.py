@@ -13,14 +13,20 @@ from xrisk.functions import (
     CappedSimplex,
     ElasticNet,
     GroupLasso,
+    Hyperplane,
+    L1Ball,
+    LeveragedBudget,
     NonNegative,
     NoPenalty,
     Restricted,
     Simplex,
+    SolidSimplex,
     Tilted,
     Unpenalised,
     penalty_conjugate,
+    penalty_convexity,
     penalty_value,
+    prox,
 )
 from xrisk.functions.restricted import slope_stride
 from xrisk.generic import generic
@@ -48,10 +54,12 @@ def _(r, w):
 
 @penalty_terms.of(Tilted)
 def _(r, w):
-    stride, total = slope_stride(r, w), abs(r.constant)
+    # a point of a domain is there up to rounding, which moves no more than its length along any slope
+    stride, total, steepest = slope_stride(r, w), 0.0, 0.0
     for j in range(w.size):
-        total += abs(r.slope[j * stride] * w[j])
-    return penalty_terms(r.penalty, w) + total
+        total += abs(w[j])
+        steepest = max(steepest, abs(r.slope[j * stride]))
+    return penalty_terms(r.penalty, w) + steepest * total + abs(r.constant)
 
 
 @penalty_terms.of(Unpenalised)
@@ -117,12 +125,55 @@ def _with_rounding(r, value, v):
     return value + 4.0 * EPS * (v.size + 16.0) * (abs(value) + conjugate_terms(r, v))
 
 
-for _symmetric in (NoPenalty, L1, L2, ElasticNet, GroupLasso, Ball):
+for _symmetric in (NoPenalty, L1, L2, ElasticNet, GroupLasso, Ball, L1Ball):
     conjugate_above.of(_symmetric)(symmetric_conjugate_above)
-for _positive in (Simplex, CappedSimplex):
+for _positive in (Simplex, CappedSimplex, SolidSimplex):
     conjugate_above.of(_positive)(increasing_conjugate_above)
 for _separable in (Box, NonNegative):
     conjugate_above.of(_separable)(separable_conjugate_above)
+
+
+@conjugate_above.of(Hyperplane)
+def _(domain, v, off):
+    if v.size > 1:
+        return np.inf
+    return domain.total * v[0] + abs(domain.total) * (off[0] + 8.0 * EPS * abs(v[0]))
+
+
+@conjugate_above.of(LeveragedBudget)
+def _(domain, v, off):
+    return leveraged_above(penalty_conjugate(domain, v), domain, v, off)
+
+
+@register_jitable
+def leveraged_above(value, domain, v, off):
+    """The bound where ‖w‖₁ ≤ gross, from the computed value: r* is Lipschitz, and so is its rounding."""
+    return (
+        value
+        + domain.gross * (1.0 + 16.0 * EPS) * off.max()
+        + 4.0 * EPS * (v.size + 16.0) * (abs(value) + 2.0 * domain.gross * np.abs(v).max())
+    )
+
+
+@register_jitable
+def hyperplane_above(r, v, off):
+    """The bound on Σ w = total under a ridge μ: r*(v + e) ≤ r*(v) + ⟨e, w⟩ + ‖e‖²/(2μ) at the maximiser w.
+
+    A constant c moves r* by c·total and no more, so v is centred first: the squares of what is left are its terms.
+    """
+    mu, total = penalty_convexity(r), r.domain.total
+    if not mu > 0.0:
+        return conjugate_above(r.domain, v, off)
+    c = 0.5 * (v.min() + v.max())
+    w, move, terms = (v - c) / mu, 0.0, abs(c * total)
+    value = penalty_conjugate(r, v - c)
+    prox(r.domain, w, 1.0)
+    for j in range(v.size):
+        wide = off[j] + EPS * abs(v[j] - c)
+        move += wide * abs(w[j]) + 0.5 * wide * (wide / mu)
+        terms += (v[j] - c) * ((v[j] - c) / mu) + mu * w[j] * w[j]
+    slack = 4.0 * EPS * (v.size + 16.0) * (abs(value) + terms + move)
+    return value + c * total + move + slack
 
 
 @conjugate_above.of(Restricted)
@@ -140,6 +191,15 @@ restricted_above.of(Simplex)(lambda domain, r, v, off: increasing_conjugate_abov
 restricted_above.of(CappedSimplex)(lambda domain, r, v, off: increasing_conjugate_above(r, v, off))
 restricted_above.of(Box)(lambda domain, r, v, off: separable_conjugate_above(r, v, off))
 restricted_above.of(NonNegative)(lambda domain, r, v, off: separable_conjugate_above(r, v, off))
+restricted_above.of(L1Ball)(lambda domain, r, v, off: symmetric_conjugate_above(r, v, off))
+restricted_above.of(SolidSimplex)(lambda domain, r, v, off: increasing_conjugate_above(r, v, off))
+restricted_above.of(Hyperplane)(lambda domain, r, v, off: hyperplane_above(r, v, off))
+
+
+@restricted_above.of(LeveragedBudget)
+def _(domain, r, v, off):
+    above = leveraged_above(penalty_conjugate(r, v), domain, v, off)
+    return above + 4.0 * EPS * (v.size + 16.0) * penalty_convexity(r) * domain.gross * domain.gross
 
 
 @conjugate_above.of(Tilted)

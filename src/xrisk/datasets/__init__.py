@@ -1,16 +1,29 @@
-"""Data to try things on: two generated tables, random decision processes, and loaders of real tables.
+"""Data to try things on: generated tables, returns and decision processes, and loaders of real tables.
 
 The loaders look in the folder named by the environment variable ``XRISK_DATA``, then in ``../shared/data`` as seen
 from the working directory and from the root of the repository, then ask scikit-learn to download: Adult from OpenML
 (data set 1590), Covertype by `sklearn.datasets.fetch_covtype`, which keeps the rows in their published order.
-Downloads stay in scikit-learn's cache. Without a network they give up within seconds and say so.
+The Kenneth French files are not downloaded. Downloads stay in scikit-learn's cache. Without a network they give up within seconds and say so.
 """
 
 from xrisk.datasets.adult import load_adult
 from xrisk.datasets.covtype import load_covtype
 from xrisk.datasets.finding import find_file
-from xrisk.datasets.generators import make_groups, make_spurious
+from xrisk.datasets.french import Returns, load_french
+from xrisk.datasets.generators import make_groups, make_returns, make_spurious
 from xrisk.datasets.mdp import MDP, make_mdp
 from xrisk.datasets.table import Table
 
-__all__ = ["MDP", "Table", "find_file", "load_adult", "load_covtype", "make_groups", "make_mdp", "make_spurious"]
+__all__ = [
+    "MDP",
+    "Returns",
+    "Table",
+    "find_file",
+    "load_adult",
+    "load_covtype",
+    "load_french",
+    "make_groups",
+    "make_mdp",
+    "make_returns",
+    "make_spurious",
+]

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from xrisk.datasets.french import Returns
 from xrisk.datasets.table import Table
 from xrisk.grouping import BETWEEN
 
@@ -141,6 +142,44 @@ def make_groups(
         tuple(f"group {i}" for i in range(n_groups)),
         f"{n} generated rows in {n_groups} groups of uneven size, each with a linear rule of its own.",
     )
+
+
+def make_returns(
+    n_periods: int = 500,
+    n_assets: int = 20,
+    *,
+    n_factors: int = 3,
+    random_state: int | np.random.Generator | None = None,
+) -> Returns:
+    """Returns of a factor model: rᵢ = mean + loadings·factorsᵢ + noise, with the sizes of monthly stock returns.
+
+    Parameters
+    ----------
+    n_periods, n_assets, n_factors : int
+        The first factor moves all assets alike, as a market does.
+    random_state : int or Generator, optional
+        The seed.
+
+    Returns
+    -------
+    Returns
+        As fractions: 0.01 is one percent.
+
+    Examples
+    --------
+    >>> from xrisk.datasets import make_returns
+    >>> make_returns(100, 5, random_state=0).returns.shape
+    (100, 5)
+    """
+    for name, value in (("n_periods", n_periods), ("n_assets", n_assets), ("n_factors", n_factors)):
+        _at_least(name, value, 1)
+    rng = np.random.default_rng(random_state)
+    loadings = 0.4 * rng.standard_normal((n_assets, n_factors))
+    loadings[:, 0] = 1.0 + 0.3 * rng.standard_normal(n_assets)
+    factors = rng.standard_normal((n_periods, n_factors)) * 0.04 / np.arange(1, n_factors + 1)
+    noise = rng.standard_normal((n_periods, n_assets)) * rng.uniform(0.02, 0.06, n_assets)
+    returns = 0.006 * loadings[:, 0] + 0.003 * rng.standard_normal(n_assets) + factors @ loadings.T + noise
+    return Returns(returns, np.arange(n_periods), tuple(f"asset {j}" for j in range(n_assets)))
 
 
 def _uneven_sizes(n: int, n_groups: int, decay: float) -> np.ndarray:

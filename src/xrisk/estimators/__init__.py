@@ -2,6 +2,7 @@
 
 from xrisk.estimators.groups import GroupDROClassifier, GroupDRORegressor
 from xrisk.estimators.policy import PolicyEvaluator
+from xrisk.estimators.portfolio import MeanVariancePortfolio
 from xrisk.estimators.ranking import PNormPushClassifier, PrecisionAtKClassifier, TopPushClassifier
 from xrisk.estimators.robust import RobustLogisticRegression
 from xrisk.estimators.tasks import MultiTaskGroupDROClassifier
@@ -10,6 +11,7 @@ from xrisk.tables import TableModel
 __all__ = [
     "GroupDROClassifier",
     "GroupDRORegressor",
+    "MeanVariancePortfolio",
     "MultiTaskGroupDROClassifier",
     "PNormPushClassifier",
     "PolicyEvaluator",

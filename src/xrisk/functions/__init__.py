@@ -25,6 +25,7 @@ from xrisk.functions.domain import (
     Simplex,
     support_point,
 )
+from xrisk.functions.exposure import Hyperplane, L1Ball, LeveragedBudget, SolidSimplex
 from xrisk.functions.loss import (
     Absolute,
     AffineLoss,
@@ -150,8 +151,11 @@ __all__ = [
     "HardSmooth",
     "HingeLoss",
     "Huber",
+    "Hyperplane",
     "Identity",
     "KLRisk",
+    "L1Ball",
+    "LeveragedBudget",
     "LogSumExp",
     "Logistic",
     "LogisticOuter",
@@ -169,6 +173,7 @@ __all__ = [
     "Smoothed",
     "SmoothedHinge",
     "Softplus",
+    "SolidSimplex",
     "Square",
     "Squared",
     "SquaredHinge",

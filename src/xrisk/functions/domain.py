@@ -132,7 +132,10 @@ def _(domain):
 @penalty_value.of(Box)
 def _(domain, w):
     slack = SLACK * max(abs(domain.low), abs(domain.high))
-    return inside_or_inf(w.min() >= domain.low - slack and w.max() <= domain.high + slack)
+    for j in range(w.size):  # there may be no coordinate at all
+        if not domain.low - slack <= w[j] <= domain.high + slack:
+            return np.inf
+    return 0.0
 
 
 @prox.of(Box)
@@ -173,7 +176,10 @@ def _(domain, v):
 
 @penalty_value.of(NonNegative)
 def _(domain, w):
-    return inside_or_inf(w.min() >= 0.0)
+    for j in range(w.size):
+        if not w[j] >= 0.0:
+            return np.inf
+    return 0.0
 
 
 @prox.of(NonNegative)

@@ -16,6 +16,7 @@ from xrisk.functions.domain import (
     inner_product,
     support_point,
 )
+from xrisk.functions.exposure import Hyperplane, L1Ball, LeveragedBudget, SolidSimplex
 from xrisk.functions.parameters import count, finite, require
 from xrisk.functions.penalty import (
     L1,
@@ -48,6 +49,10 @@ EXACT = {
     Ball: (*SEPARABLE, GroupLasso),
     Simplex: (NoPenalty, L2, ElasticNet),
     CappedSimplex: (NoPenalty, L2, ElasticNet),
+    Hyperplane: (NoPenalty, L2),
+    L1Ball: (NoPenalty, L2),
+    SolidSimplex: (NoPenalty, L2),
+    LeveragedBudget: (NoPenalty, L2),
 }
 
 
@@ -303,7 +308,7 @@ with_ridge.of(NoPenalty)(lambda r, l2: L2(l2))
 with_ridge.of(L1)(lambda r, l2: ElasticNet(r.l1, l2))
 for _ridged in (L2, ElasticNet, GroupLasso):
     with_ridge.of(_ridged)(lambda r, l2: r._replace(l2=r.l2 + l2))
-for _domain in (Box, NonNegative, Ball, Simplex, CappedSimplex):
+for _domain in EXACT:
     with_ridge.of(_domain)(lambda r, l2: Restricted(L2(l2), r))
 for _wrapped in (Restricted, Tilted):
     with_ridge.of(_wrapped)(lambda r, l2: r._replace(penalty=with_ridge(r.penalty, l2)))

@@ -4,6 +4,7 @@ from xrisk.data.rows import CSR, Dense, WithIntercept, add_row, as_rows, row_dot
 from xrisk.inner import group_passes as group_passes
 from xrisk.inner import pair_passes as pair_passes
 from xrisk.inner.callables import Callables
+from xrisk.inner.deviations import Deviations
 from xrisk.inner.generated import Generated, GeneratedSimulator, generated_transitions
 from xrisk.inner.groups import Equal, Groups, Indexed, InOrder, Partitioned, Weighted
 from xrisk.inner.models import LinearModel, SoftmaxModel
@@ -44,6 +45,7 @@ __all__ = [
     "BatchForAll",
     "Callables",
     "Dense",
+    "Deviations",
     "Dropout",
     "Equal",
     "Gaussian",

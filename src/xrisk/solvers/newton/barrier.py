@@ -12,6 +12,7 @@ from xrisk.functions import (
     CappedSimplex,
     ElasticNet,
     GroupLasso,
+    Hyperplane,
     NonNegative,
     NoPenalty,
     Restricted,
@@ -91,6 +92,11 @@ def _(r, d):
 @walls_of.of(Simplex)
 def _(r, d):
     return _open(d)._replace(low=np.zeros(d), total=r.total)
+
+
+@walls_of.of(Hyperplane)
+def _(r, d):
+    return _open(d)._replace(total=r.total)
 
 
 @walls_of.of(CappedSimplex)
@@ -230,7 +236,10 @@ def longest_step(walls: Walls, w: np.ndarray, dw: np.ndarray) -> float:
 def fix_points(walls: Walls) -> tuple[Walls, np.ndarray, np.ndarray]:
     """Walls without those that leave a coordinate no room, the mask of coordinates so fixed, and where they are."""
     fixed, place = walls.high <= walls.low, walls.low.copy()
-    if np.isfinite(walls.total):
+    if np.isfinite(walls.total) and walls.covered == 1:
+        fixed[0], place[0] = True, walls.total
+        walls = walls._replace(total=np.nan)
+    elif np.isfinite(walls.total) and np.isfinite(walls.low[: walls.covered]).all():
         most = np.minimum(walls.high, walls.total)[: walls.covered]
         if most.sum() <= walls.total * (1.0 + 1e-12):
             fixed[: walls.covered], place[: walls.covered] = True, most

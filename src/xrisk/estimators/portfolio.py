@@ -1,0 +1,348 @@
+"""Portfolios with scikit-learn's face."""
+
+import warnings
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from xrisk.applications.portfolio import (
+    BLOCK,
+    Moments,
+    mean_variance,
+    mean_variance_of_moments,
+    mean_variance_of_rows,
+    moments,
+    portfolio_domain,
+)
+from xrisk.auto import Auto
+from xrisk.estimators.base import (
+    FITTED,
+    FITTED_KINDS,
+    SOLVING,
+    USER,
+    LinearRobust,
+    Training,
+    check_finite,
+    with_callbacks,
+)
+from xrisk.functions import Hyperplane, NonNegative, penalty_convexity
+from xrisk.functions.parameters import flag
+from xrisk.inner.oracle import inner_size
+from xrisk.persistence import savable
+from xrisk.problem import Problem
+from xrisk.run import Result, Stop
+from xrisk.solvers.faces import Faces, least_squares
+
+MISSING = ("rows", "assets", "error")
+ZERO = 1e-12  # a gap that is none, relative to what the returns could bring: an optimum of zero has no digits
+EXACT = 1e-9  # what is asked of a method whose last step is exact, whatever the tolerance
+NULL = 1e-10  # relative, of an eigenvalue that counts as zero, and of a part of the mean
+
+
+class Holdings(NamedTuple):
+    """What a portfolio is made of."""
+
+    kept: np.ndarray  # (assets,) mask of those it may hold
+    moments: Moments  # of these
+    left_out: tuple[str, ...]  # names of the others
+
+
+@savable
+class MeanVariancePortfolio(LinearRobust):
+    __doc__ = (
+        """Portfolio of largest ⟨r̄, w⟩ − risk_aversion·wᵀΣw − (l2/2)‖w‖², r̄ and Σ mean and covariance of returns.
+
+    Parameters
+    ----------
+    risk_aversion : float
+        The price of variance, positive. Returns in percent have variances 10,000 times those of fractions.
+    long_only : bool
+        Whether weights must not be negative.
+    budget : float, optional
+        What the weights sum to; None leaves that free.
+    leverage : float, optional
+        The most that absolute weights may sum to; None for no limit.
+    l2 : float
+        Strength of a penalty that spreads the weights; the score of held-out returns may choose it.
+    missing : {"rows", "assets", "error"}
+        Of a missing return (NaN) leave out the period, with a warning, or the asset, or refuse it.
+"""
+        + SOLVING
+        + """
+    Attributes
+    ----------
+    weights_ : ndarray (assets,)
+        The portfolio.
+    mean_ : ndarray (assets,)
+        Mean returns; NaN of assets left out.
+    expected_return_, variance_ : float
+        Of the portfolio over the periods of the fit.
+    left_out_ : tuple of str
+        Assets that were left out because a return is missing.
+"""
+        + FITTED
+        + """
+    Examples
+    --------
+    >>> import xrisk
+    >>> from xrisk.datasets import make_returns
+    >>> returns = make_returns(500, 4, random_state=0).returns
+    >>> portfolio = xrisk.MeanVariancePortfolio(risk_aversion=2.0).fit(returns)
+    >>> round(float(portfolio.weights_.sum()), 9), portfolio.certificate_.relative <= 1e-6
+    (1.0, True)
+    """
+    )
+
+    fit_intercept = False  # no parameter: a portfolio has none
+
+    def __init__(
+        self,
+        risk_aversion: float = 1.0,
+        *,
+        long_only: bool = True,
+        budget: float | None = 1.0,
+        leverage: float | None = None,
+        l2: float = 0.0,
+        missing: str = "rows",
+        solver: Any = "auto",
+        tol: float = 1e-6,
+        max_iter: int = 1_000_000,
+        max_seconds: float | None = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.risk_aversion = risk_aversion
+        self.long_only = long_only
+        self.budget = budget
+        self.leverage = leverage
+        self.l2 = l2
+        self.missing = missing
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Fit the portfolio.
+
+        Parameters
+        ----------
+        X : array or DataFrame (periods, assets)
+            Returns. Float32, float64 and memory maps are not copied where none is missing.
+        y : None
+            Ignored.
+        sample_weight : array (periods,), optional
+            Weights of the periods.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")
+        weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+        return self._fitted(self._complete(X, weight))
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        flag("long_only", self.long_only)
+        if self.missing not in MISSING:
+            raise ValueError(f"missing must be one of {', '.join(MISSING)}, got {self.missing!r}")
+
+    def _complete(self, X: np.ndarray, weight: np.ndarray | None) -> Training:
+        """The returns without those that are missing."""
+        gaps, kept = self._gaps(X), np.ones(X.shape[1], dtype=bool)
+        if gaps.rows.any() and self.missing == "rows":
+            X, weight = _without(X, gaps.rows, weight)
+        elif gaps.rows.any():
+            kept = ~gaps.columns
+            if not kept.any():
+                raise ValueError("X must have an asset without missing returns where missing='assets', every one has")
+            X = X[:, kept]
+        if weight is not None and not weight.sum() > 0.0:
+            raise ValueError("sample_weight must have a positive sum, got 0.0")
+        found = moments(X, weight)
+        if not (np.isfinite(found.mean).all() and np.isfinite(found.covariance).all()):
+            raise ValueError("X must have returns whose squares are finite: scale them down")
+        left_out = tuple(name for name, held in zip(_names(self), kept, strict=True) if not held)
+        return Training(X, np.zeros(0), np.zeros(0), weight, Holdings(kept, found, left_out))
+
+    def _problem(self, training: Training) -> Problem:
+        X, weight, held = training.X, training.weight, training.beside
+        stated = {
+            "risk_aversion": self.risk_aversion,
+            "l2": self.l2,
+            "domain": portfolio_domain(self.long_only, self.budget, self.leverage),
+        }
+        if not isinstance(self.solver, str):
+            if weight is not None:
+                raise ValueError("sample_weight needs solver='auto': other methods sample all periods alike")
+            return mean_variance(X, **stated)
+        if len(X) > X.shape[1]:
+            problem = mean_variance_of_moments(*held.moments, **stated)
+        else:
+            share = np.full(len(X), 1.0 / len(X)) if weight is None else weight / weight.sum()
+            deviations = (X - held.moments.mean) * np.sqrt(share)[:, None]
+            problem = mean_variance_of_rows(deviations, held.moments.mean, **stated)
+        if penalty_convexity(problem.penalty) == 0.0 and _is_unbounded(stated["domain"], held.moments):
+            raise ValueError(self._no_minimum())
+        return problem
+
+    def _no_minimum(self) -> str:
+        return (
+            "the objective has no optimum: some portfolio without variance has a positive mean return, and may be held "
+            "without limit; l2 > 0, leverage, or a budget with long_only=True would give it one"
+        )
+
+    def _solver(self, weights: np.ndarray | None) -> Any:
+        if not isinstance(self.solver, str):
+            return self.solver
+        domain = portfolio_domain(self.long_only, self.budget, self.leverage)
+        # the face of an orthant without a limit may take as many steps to find as there are assets
+        return Auto(self.tol) if isinstance(domain, NonNegative) else Faces(min(self.tol, EXACT))
+
+    def _proved(self, problem: Problem, result: Result) -> Result:
+        if result.stop is Stop.UNBOUNDED:
+            raise ValueError(self._no_minimum())
+        proved = super()._proved(problem, result)
+        known, last = proved.certificate, len(proved.trace.points) - 1
+        if proved.stop is not Stop.CONVERGED is result.stop and known.gap <= ZERO * least_squares(problem).size:
+            proved = replace(proved, stop=Stop.CONVERGED)
+        if last >= 0:
+            proved.trace.points[last] = proved.trace.points[last]._replace(bound=known.dual)
+        return proved
+
+    def _advice(self, result: Result) -> str:
+        if not self.l2 and not np.isfinite(result.certificate.relative):
+            return "the covariance is singular, and l2 > 0, leverage, or a budget with long_only=True gives a bound"
+        return super()._advice(result)
+
+    def _warm(self, problem: Problem) -> tuple[np.ndarray | None, np.ndarray | None]:
+        w = getattr(self, "weights_", np.zeros(0))
+        return (w.copy(), None) if w.shape == (inner_size(problem.inner),) else (None, None)
+
+    def _model(self, w: np.ndarray, training: Training) -> dict[str, Any]:
+        held = training.beside
+        weights, mean = np.zeros(held.kept.size), np.full(held.kept.size, np.nan)
+        weights[held.kept], mean[held.kept] = w, held.moments.mean
+        return {
+            "weights_": weights,
+            "mean_": mean,
+            "expected_return_": float(held.moments.mean @ w),
+            "variance_": max(float(w @ held.moments.covariance @ w), 0.0),
+            "left_out_": held.left_out,
+        }
+
+    def _check_fitted(self) -> None:
+        for name, (kind, wanted) in FITTED_KINDS.items():
+            if not isinstance(getattr(self, name, None), kind):
+                raise ValueError(f"{name} must be {wanted}, got {getattr(self, name, None)!r}")
+        check_finite("weights_", getattr(self, "weights_", None))
+        if self.weights_.shape != (self.n_features_in_,):
+            raise ValueError(f"weights_ must have {self.n_features_in_} numbers, got shape {self.weights_.shape}")
+
+    def _gaps(self, X: np.ndarray) -> "Gaps":
+        """Where returns are missing; refuses them where they are to be."""
+        gaps = _missing_cells(X)
+        if gaps.rows.any() and self.missing == "error":
+            periods = f"{int(gaps.rows.sum())} of {len(X)} periods"
+            raise ValueError(f"X must have no missing returns where missing='error', NaN is in {periods}")
+        return gaps
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The return of the portfolio in each period: X @ weights_.
+
+        Assets that it does not hold may be missing. Where one is that it does hold, the return is NaN, and a warning
+        names the asset.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=False)
+        gaps, held = self._gaps(X), self.weights_ != 0.0
+        if not gaps.rows.any():
+            return X @ self.weights_
+        found = X[:, held] @ self.weights_[held]
+        if (gaps.columns & held).any():
+            name = _names(self)[int(np.flatnonzero(gaps.columns & held)[0])]
+            periods = f"{int(np.isnan(found).sum())} of {len(X)} periods"
+            warnings.warn(
+                f"the return of {name} or another asset with a weight is missing in {periods}, and that of the "
+                "portfolio is NaN there",
+                stacklevel=2,
+            )
+        return found
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Mean less risk_aversion times variance of the portfolio's returns where they are known; larger is better."""
+        found = self.predict(X)
+        known = ~np.isnan(found)
+        if not known.any():
+            raise ValueError("X must have a period in which every asset with a weight has a return, none has")
+        weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+        weight = None if weight is None else weight[known]
+        mean = float(np.average(found[known], weights=weight))
+        return mean - self.risk_aversion * float(np.average((found[known] - mean) ** 2, weights=weight))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing != "error"
+        tags.input_tags.sparse = False
+        tags.target_tags.required = False
+        return tags
+
+
+def _names(portfolio: MeanVariancePortfolio) -> list[str]:
+    """Of the assets: those of the columns, or x0, x1, …"""
+    names = getattr(portfolio, "feature_names_in_", None)
+    return [f"x{j}" for j in range(portfolio.n_features_in_)] if names is None else [str(name) for name in names]
+
+
+class Gaps(NamedTuple):
+    """Where returns are missing."""
+
+    rows: np.ndarray  # (periods,)
+    columns: np.ndarray  # (assets,)
+
+
+def _missing_cells(X: np.ndarray) -> Gaps:
+    rows, columns = np.zeros(X.shape[0], dtype=bool), np.zeros(X.shape[1], dtype=bool)
+    step = max(BLOCK // X.shape[1], 1)
+    for low in range(0, len(X), step):
+        block = X[low : low + step]
+        if np.isnan(block.sum()):  # opposite infinities were refused
+            cells = np.isnan(block)
+            rows[low : low + step] = cells.any(axis=1)
+            columns |= cells.any(axis=0)
+    return Gaps(rows, columns)
+
+
+def _without(X: np.ndarray, incomplete: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+    if incomplete.all():
+        raise ValueError(
+            f"X must have a period without missing returns, all {len(X)} have one: missing='assets' leaves out the "
+            "assets instead"
+        )
+    warnings.warn(
+        f"{int(incomplete.sum())} of {len(X)} periods have missing returns and were left out", stacklevel=USER + 1
+    )
+    return X[~incomplete], None if weight is None else weight[~incomplete]
+
+
+def _is_unbounded(domain: Any, known: Moments) -> bool:
+    """Whether mean returns grow without limit in a direction without variance; of a domain without bounds only."""
+    if not (domain is None or isinstance(domain, Hyperplane)):
+        return False
+    size = np.sqrt(np.where(np.diag(known.covariance) > 0.0, np.diag(known.covariance), 1.0))
+    values, vectors = np.linalg.eigh(known.covariance / size / size[:, None])
+    flat = vectors[:, values <= NULL * max(float(values[-1]), 0.0)] / size[:, None]
+    if isinstance(domain, Hyperplane) and flat.size:  # of these only what leaves the sum as it is
+        across = flat.sum(axis=0)
+        flat = flat @ (np.eye(across.size) - np.outer(across, across) / max(float(across @ across), 1e-300))
+    lengths = np.abs(flat).T @ np.abs(known.mean)
+    return bool((np.abs(flat.T @ known.mean) > 1e3 * NULL * np.maximum(lengths, 1e-300)).any())
