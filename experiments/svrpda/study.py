@@ -26,7 +26,7 @@ HERE = Path(__file__).parent
 GOALS = (1e-3, 1e-6, 1e-9)
 TUNED_TO = 1e-6
 PORTFOLIO = "portfolio-methods"
-COLOURS = ("#0b6e99", "#2e8b57", "#c0392b", "#8e44ad", "#d68910", "#1c2833")
+COLOURS = ("#0b6e99", "#2e8b57", "#c0392b", "#8e44ad", "#d68910", "#b9770e", "#1c2833")
 
 Count = Callable[[Any, int], float]  # oracle calls, as published, of a solver after t iterations
 
@@ -74,9 +74,9 @@ PER_ITERATION: dict[type, Callable[[Any], int]] = {
 
 def portfolio_case(study: dict[str, Any], seed: int) -> Case:
     """Returns in percent, complete periods; the optimum is in closed form."""
-    returns = make_returns(5000, 50, n_factors=5, random_state=0) if study["data"] == "generated" else None
-    returns = load_french(study["data"]).returns if returns is None else returns
-    returns = returns[np.isfinite(returns).all(axis=1)]
+    generated = study["data"] == "generated"
+    table = make_returns(5000, 50, n_factors=5, random_state=0) if generated else load_french(study["data"])
+    returns = table.returns[np.isfinite(table.returns).all(axis=1)][-study.get("last", 10**9) :]
     problem = mean_variance(returns)
     best = np.linalg.solve(2.0 * np.cov(returns.T, bias=True), returns.mean(axis=0))
     n = len(returns)
@@ -98,14 +98,17 @@ def settings(method: dict[str, Any]) -> list[dict[str, Any]]:
     return [dict(zip(fields, cell, strict=True)) for cell in itertools.product(*fields.values())]
 
 
-def built(setting: dict[str, Any], case: Case) -> Any:
-    """The solver of a setting, ready for the problem."""
+def built(setting: dict[str, Any], case: Case, steps: float = 1.0) -> Any:
+    """The solver of a setting, ready for the problem, its step times ``steps``."""
     fields = dict(setting)
     kind = getattr(xrisk.solvers, fields.pop("solver"))
     if fields.get("epoch") == "n":
         fields["epoch"] = inner_count(case.problem.inner)
-    if fields.get("step") == "0.4/curvature":
-        fields["step"] = 0.4 / (2.0 * np.linalg.eigvalsh(np.cov(case.problem.inner.rows.T, bias=True))[-1])
+    if fields["step"] == "0.4/λmax(RᵀR)":
+        rows = case.problem.inner.rows - case.problem.penalty.slope  # the mean is in the penalty
+        fields["step"] = 0.4 / np.linalg.eigvalsh(rows.T @ rows)[-1]
+    else:
+        fields["step"] *= steps
     return kind(**fields).prepare(case.problem)[1]
 
 
@@ -157,7 +160,9 @@ def compare(study: dict[str, Any], methods: dict[str, Any], seeds: int) -> dict[
     found = {}
     for name, method in methods.items():
         setting = tuned(method, cases, study["calls"])
-        found[name] = setting, [run(case, built(setting, case), study["calls"], k) for k, case in enumerate(cases)]
+        solvers = [built(setting, case, study.get("steps", 1.0)) for case in cases]
+        runs = enumerate(zip(cases, solvers, strict=True))
+        found[name] = setting, [run(case, solver, study["calls"], k) for k, (case, solver) in runs]
     return found
 
 

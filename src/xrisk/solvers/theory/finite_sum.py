@@ -138,8 +138,9 @@ def spdc_setting(
     """
     _, solver = SPDC(blocks=blocks).prepare(problem)
     c = _constants(problem, eps, constants, estimates)
-    ratio = math.sqrt(c.n * c.mu * c.smoothness_f / solver.blocks)
-    theta = 1.0 - 1.0 / (c.n / solver.blocks + c.lipschitz_g * math.sqrt(c.n * c.smoothness_f / (solver.blocks * c.mu)))
+    visits = c.n / blocks
+    ratio = math.sqrt(visits * c.mu * c.smoothness_f)
+    theta = 1.0 - 1.0 / (visits + c.lipschitz_g * math.sqrt(visits * c.smoothness_f / c.mu))
     solver = solver._replace(
         step=1.0 / (2.0 * c.lipschitz_g * ratio), dual_step=ratio / (2.0 * c.lipschitz_g), theta=theta
     )
