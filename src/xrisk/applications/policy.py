@@ -7,14 +7,8 @@ import scipy.linalg
 import scipy.sparse
 
 from xrisk.applications.arguments import as_number, penalty_of
-from xrisk.applications.chains import (
-    GeneratedChain,
-    Stored,
-    chain_of,
-    residuals_of,
-    simulator_law,
-    uniform_law,
-)
+from xrisk.applications.chain_arguments import chain_of
+from xrisk.applications.chains import residuals_of, simulator_law, uniform_law
 from xrisk.applications.quadratic import quadratic
 from xrisk.data.rows import as_numbers, frozen
 from xrisk.functions import Identity, NoPenalty, Restricted, Square, Squared, penalty_convexity, prox
@@ -216,7 +210,7 @@ def _gram(rows: Any, share: np.ndarray) -> np.ndarray:
     return root.T @ root
 
 
-def residual_rows(chain: Stored | GeneratedChain, features: Any, gamma: float) -> tuple[Any, np.ndarray]:
+def residual_rows(chain: Any, features: Any, gamma: float) -> tuple[Any, np.ndarray]:
     """A = Φ − γPΦ (n, d), dense or CSR as the features are, and b (n,), of the states that are left."""
     return residuals_of(chain, in_order(features, chain.order), gamma)
 

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils.validation import _check_y, check_consistent_length, validate_data
 
 from xrisk.applications.arguments import as_number
-from xrisk.applications.chains import Names, chain_of, finite_rewards
+from xrisk.applications.chain_arguments import Names, chain_of, finite_rewards
 from xrisk.applications.policy import averaged_problem, penalty_on, residual_problem, state_features
 from xrisk.estimators.base import FITTED, SOLVING, LinearRobust, Training
 from xrisk.estimators.watching import with_callbacks
