@@ -132,6 +132,21 @@ def test_weights_of_states_that_are_whole_numbers_repeat_residuals():
     np.testing.assert_allclose(fitted(state_weight=times).coef_, np.linalg.lstsq(rows, targets)[0], rtol=1e-6)
 
 
+@pytest.mark.parametrize("scale", [1e-140, 1e-5, 1e5, 1e140])
+def test_the_scale_of_the_features_does_not_matter_without_a_penalty(scale):
+    np.testing.assert_allclose(fitted(scale * PHI).predict(scale * PHI), PHI @ BEST, rtol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-140, 1e140])
+def test_the_scale_of_the_rewards_is_that_of_the_values(scale):
+    np.testing.assert_allclose(fitted(rewards=scale * REWARDS).predict(PHI) / scale, PHI @ BEST, rtol=1e-6)
+
+
+def test_columns_of_unlike_scales_are_certified():
+    model = fitted(PHI * [1e-4, 1.0, 1.0, 1e4, 1.0])
+    assert model.certificate_.relative <= 1e-6
+
+
 def test_single_precision_is_kept():
     model = fitted(PHI.astype(np.float32), tol=1e-3)
     assert model.coef_.dtype == np.float32
@@ -208,7 +223,7 @@ def test_a_file_with_a_wrong_count_is_refused():
 
 
 def test_features_that_do_not_determine_the_values_are_told():
-    with pytest.warns(ConvergenceWarning, match="features of which none is a combination of others would"):
+    with pytest.warns(ConvergenceWarning, match="without a penalty a proof needs features of which none"):
         model = fitted(np.c_[PHI, PHI[:, 0]])
     assert model.objective_ == pytest.approx(np.mean((A @ BEST - B) ** 2), rel=1e-6)
 

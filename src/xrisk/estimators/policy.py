@@ -167,7 +167,10 @@ class PolicyEvaluator(LinearRobust):
 
     def _advice(self, result: Result) -> str:
         if not self.l2 and result.stop is Stop.ROUNDING:
-            return "features of which none is a combination of others would end certified, as would l2 > 0"
+            return (
+                "without a penalty a proof needs features of which none is a combination of others and residuals that "
+                "are not almost zero, with l2 > 0 it does not"
+            )
         return super()._advice(result)
 
     def _has_intercept(self) -> bool:
