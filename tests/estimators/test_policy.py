@@ -1,5 +1,6 @@
 """Values of a policy: matrices, observations, trajectories and generated transitions."""
 
+import signal
 import warnings
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 import xrisk
 from xrisk import PolicyEvaluator, Stop
+from xrisk.auto.solver import auto_step
 from xrisk.datasets import make_mdp
 from xrisk.inner import Groups, Reweighted, Simulated, Transitions, generated_transitions
 from xrisk.solvers import ALEXR, Drago
@@ -220,6 +222,21 @@ def test_a_file_with_a_wrong_count_is_refused():
     model.n_left_out_ = -1
     with pytest.raises(ValueError, match="n_left_out_ must be a whole number from 0 on, got -1"):
         model.check()
+
+
+def test_ctrl_c_keeps_the_best_model(monkeypatch):
+    def pressed(problem, solver, state, rng):
+        if state.t == 2:
+            signal.raise_signal(signal.SIGINT)
+        return auto_step(problem, solver, state, rng)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    monkeypatch.setattr("xrisk.auto.solver.auto_step", pressed)
+    with pytest.warns(ConvergenceWarning, match="interrupted: this is the best point seen so far"):
+        model = fitted(np.eye(200))  # of which every column counts: many iterations
+    assert model.stop_ is Stop.INTERRUPTED
+    assert model.objective_ < model.trace_[0].value
+    assert signal.signal(signal.SIGINT, before) is signal.default_int_handler
 
 
 def test_features_that_do_not_determine_the_values_are_told():

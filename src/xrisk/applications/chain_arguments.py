@@ -56,6 +56,7 @@ def _of_matrix(P: Any, rewards: Any, states: int, names: Names) -> Stored | Full
 def _of_dense(P: np.ndarray, rewards: Any, names: Names) -> FullChain:
     P = P.astype(np.float64, copy=False)
     sums = _row_sums(P, P, names)
+    sums[sums == 0.0] = 1.0
     rewards = _rewards(rewards, P.shape, names)
     if rewards.ndim == 1:
         return FullChain(P, sums, np.broadcast_to(0.0, P.shape), rewards, np.arange(sums.size))
@@ -66,29 +67,44 @@ def _of_dense(P: np.ndarray, rewards: Any, names: Names) -> FullChain:
 def _of_sparse(P: Any, rewards: Any, names: Names) -> Stored:
     P = _summed(scipy.sparse.csr_array(P))
     sums = _row_sums(P, P.data, names)
-    states, sizes = np.arange(sums.size), np.diff(P.indptr)
-    goes_on = (P @ np.ones(sums.size) > 0.0).repeat(sizes)
+    states, sizes, ends = np.arange(sums.size), np.diff(P.indptr), sums == 0.0
+    sums[ends] = 1.0
     rewards = _rewards(rewards, P.shape, names)
     leaving, reward = rewards, np.broadcast_to(0.0, P.data.shape)
     if rewards.ndim == 2:
         leaving, reward = np.zeros(sums.size), _picked(rewards, states.repeat(sizes), P.indices, names)
-    table = (P.indices.astype(np.int32, copy=False), P.indptr.astype(np.int64), P.data / sums.repeat(sizes), reward)
-    if not goes_on.all():  # zeros that are stored where the episode ends
-        starts = np.append(0, np.cumsum(goes_on))[P.indptr]
-        table = (table[0][goes_on], starts, table[2][goes_on], reward[goes_on])
-    return Stored(*table, leaving, states)
+    chain = Stored(
+        P.indices.astype(np.int32, copy=False),
+        P.indptr.astype(np.int64),
+        P.data / sums.repeat(sizes),
+        reward,
+        leaving,
+        states,
+    )
+    return _without_transitions(chain, ends) if sizes[ends].any() else chain
+
+
+def _without_transitions(chain: Stored, ends: np.ndarray) -> Stored:
+    """The chain without the zeros that are stored for states where the episode ends."""
+    kept = np.repeat(~ends, np.diff(chain.starts))
+    return chain._replace(
+        successors=chain.successors[kept],
+        starts=np.append(0, np.cumsum(kept))[chain.starts],
+        probability=chain.probability[kept],
+        reward=chain.reward[kept],
+    )
 
 
 def _row_sums(P: Any, entries: np.ndarray, names: Names) -> np.ndarray:
-    """What the rows sum to, one where they are zero; what is no matrix of probabilities is refused."""
+    """What the rows sum to, one or zero; what is no matrix of probabilities is refused."""
     name = names.transitions
     least, most = entries.min(initial=0.0), entries.max(initial=0.0)  # NaN if there is one
     if not (least >= 0.0 and most < np.inf):
         raise ValueError(f"{name} must hold probabilities, it holds a negative number, NaN or infinity")
     sums = P @ np.ones(P.shape[0])
-    sums[sums == 0.0] = 1.0
-    if not (np.abs(sums - 1.0) <= ROUNDING).all():
-        row = int(np.argmax(np.abs(sums - 1.0)))
+    off = np.where(sums == 0.0, 0.0, np.abs(sums - 1.0))
+    if not (off <= ROUNDING).all():
+        row = int(np.argmax(off))
         raise ValueError(f"{name} must have rows that sum to one, row {row} sums to {sums[row]:.12g}")
     return sums
 

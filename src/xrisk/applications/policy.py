@@ -155,8 +155,8 @@ def averaged_problem(chain: Any, features: Any, discount: float, penalty: Penalt
     """The problem of `averaged_bellman` from its parts."""
     rows, targets = residual_rows(chain, features, as_discount(discount))
     weight = _weights(state_weight, features.shape[0], chain)
-    share = getattr(weight, "weights", np.broadcast_to(1.0, targets.shape))
-    summed = squares_about_minimiser(rows, targets, share / targets.size, l2=penalty.l2, domain=penalty.domain)
+    share = getattr(weight, "weights", np.ones(targets.size)) / targets.size
+    summed = squares_about_minimiser(as_rows(rows), targets, share, l2=penalty.l2, domain=penalty.domain)
     if summed is not None:
         return summed
     rows *= np.sqrt(2.0)  # the squared loss is ½(z − y)²

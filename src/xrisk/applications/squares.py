@@ -4,13 +4,14 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse
 
 from xrisk.applications.quadratic import least_eigenvalue
-from xrisk.data.rows import frozen
+from xrisk.data.products import row_adjoint, row_gram, row_scores
+from xrisk.data.rows import CSR, Dense, as_rows, frozen, row_count, row_size
+from xrisk.data.threads import one_thread_each
 from xrisk.functions import Identity, Squared, Tilted
 from xrisk.functions.restricted import with_ridge
-from xrisk.inner import Groups, LinearModel, as_rows
+from xrisk.inner import Groups, LinearModel
 from xrisk.problem import Problem
 
 MOST_COLUMNS = 2000
@@ -19,7 +20,7 @@ PART = 0.25  # of the least curvature that the penalty takes over
 
 
 def squares_about_minimiser(
-    rows: Any, targets: np.ndarray, share: np.ndarray, *, l2: float, domain: Any
+    rows: Dense | CSR, targets: np.ndarray, share: np.ndarray, *, l2: float, domain: Any
 ) -> Problem | None:
     """F(w) = Σₖ shareₖ (⟨rowₖ, w⟩ − targetₖ)² + (l2/2)‖w‖² on a domain, written about its minimiser ŵ on all of Rᵈ.
 
@@ -31,50 +32,52 @@ def squares_about_minimiser(
     finite: a certificate closes. None where F is better left as it is: where there are more columns than rows, or
     too many, where H may be singular, and where the fit is perfect.
     """
-    n, d = rows.shape
-    if d > min(n, MOST_COLUMNS) or not with_ridge.implemented(domain):
+    if row_size(rows) > min(row_count(rows), MOST_COLUMNS) or not with_ridge.implemented(domain):
         return None
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        H = _gram(rows, share) + 0.5 * l2 * np.eye(d)
-        if not np.isfinite(H).all() or not (curvature := least_eigenvalue(H)) > 0.0:
+    try:
+        return _about_minimiser(rows, targets, share, l2, domain)
+    except scipy.linalg.LinAlgError:  # H is singular to rounding
+        return None
+
+
+def _about_minimiser(
+    rows: Dense | CSR, targets: np.ndarray, share: np.ndarray, l2: float, domain: Any
+) -> Problem | None:
+    with one_thread_each(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        H = row_gram(rows, share) + 0.5 * l2 * np.eye(row_size(rows))
+        curvature = least_eigenvalue(H) if np.isfinite(H).all() else 0.0
+        if not curvature > 0.0:
             return None
-        centre = _minimiser(H, rows, targets, share, l2)
+        centre = _solved(H, row_adjoint(rows, (share * targets)[:, None])[0])
         s, value = _at(centre, rows, targets, share, l2)
         half = float(min(PART * curvature, value / (centre @ centre)))
         constant = value + half * float(centre @ centre) + 2.0 * float(s @ centre)
-    if not (half > 0.0 and value > PERFECT * float(share @ targets**2) and np.isfinite(constant)):
-        return None
-    R = np.sqrt(2.0 * d) * scipy.linalg.cholesky(H - half * np.eye(d))
-    model = LinearModel(as_rows(R), frozen(R @ centre), Squared())
+        if not (half > 0.0 and value > PERFECT * float(share @ targets**2) and np.isfinite(constant)):
+            return None
+        R = scipy.linalg.cholesky(H - half * np.eye(centre.size))
     penalty = Tilted(with_ridge(domain, 2.0 * half), frozen(-2.0 * (half * centre + s)), constant)
-    problem = Problem(Groups(model, frozen(np.array([0, d]))), Identity(), penalty)
+    return _squares(R, centre, penalty)
+
+
+def _squares(R: np.ndarray, centre: np.ndarray, penalty: Any) -> Problem:
+    """‖R(w − centre)‖² + penalty(w), as a mean of ½(z − y)² over the rows of R."""
+    k = np.sqrt(2.0 * R.shape[0])
+    model = LinearModel(as_rows(k * R), frozen(k * (R @ centre)), Squared())
+    problem = Problem(Groups(model, frozen(np.array([0, R.shape[0]]))), Identity(), penalty)
     problem.check()
     return problem
 
 
-def _gram(rows: Any, share: np.ndarray) -> np.ndarray:
-    """Σₖ shareₖ·rowₖ rowₖᵀ (d, d)."""
-    if scipy.sparse.issparse(rows):
-        return (rows.T @ (rows * share[:, None])).toarray()
-    if not share.strides[0]:  # all are the same
-        return share[0] * (rows.T @ rows)
-    root = np.sqrt(share)[:, None] * rows
-    return root.T @ root
-
-
-def _minimiser(H: np.ndarray, rows: Any, targets: np.ndarray, share: np.ndarray, l2: float) -> np.ndarray:
-    """ŵ, by the Cholesky factor of H with its diagonal scaled to one, refined once with residuals of the rows."""
+def _solved(H: np.ndarray, h: np.ndarray) -> np.ndarray:
+    """H⁻¹h, by the Cholesky factor of H with its diagonal scaled to one."""
     scale = 1.0 / np.sqrt(np.diag(H))
     factor = scipy.linalg.cho_factor(H * scale * scale[:, None], check_finite=False)
-    centre = np.zeros(scale.size)
-    for _ in range(2):
-        s, _ = _at(centre, rows, targets, share, l2)
-        centre += scale * scipy.linalg.cho_solve(factor, scale * s, check_finite=False)
-    return centre
+    return scale * scipy.linalg.cho_solve(factor, scale * h, check_finite=False)
 
 
 def _at(w: np.ndarray, rows: Any, targets: np.ndarray, share: np.ndarray, l2: float) -> tuple[np.ndarray, float]:
     """−½∇F(w) (d,) and F(w)."""
-    residuals = targets - rows @ w
+    residuals = targets - row_scores(rows, w[None, :])[:, 0]
     weighed = share * residuals
-    return rows.T @ weighed - 0.5 * l2 * w, float(weighed @ residuals) + 0.5 * l2 * float(w @ w)
+    s = row_adjoint(rows, weighed[:, None])[0] - 0.5 * l2 * w
+    return s, float(weighed @ residuals) + 0.5 * l2 * float(w @ w)
