@@ -45,9 +45,10 @@ def _about_minimiser(
 ) -> Problem | None:
     with one_thread_each(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         H = row_gram(rows, share) + 0.5 * l2 * np.eye(row_size(rows))
-        curvature = least_eigenvalue(H) if np.isfinite(H).all() else 0.0
-        if not curvature > 0.0:
+        size = float(np.diag(H).max())
+        if not (0.0 < size < np.inf and np.isfinite(H).all()):
             return None
+        curvature = size * least_eigenvalue(H / size)  # squares of very large or small numbers would leave the range
         centre = _solved(H, row_adjoint(rows, (share * targets)[:, None])[0])
         s, value = _at(centre, rows, targets, share, l2)
         half = float(min(PART * curvature, value / (centre @ centre)))
