@@ -98,7 +98,11 @@ def test_the_arrays_of_the_caller_are_left_alone():
 @pytest.mark.parametrize(
     ("options", "error", "sentence"),
     [
-        ({"P": P[:, 1:]}, ValueError, r"P must have shape \(20, 20\), got \(20, 19\)"),
+        (
+            {"P": P[:, 1:]},
+            ValueError,
+            r"P must have shape \(20, 20\), one row for each row of features, got \(20, 19\)",
+        ),
         ({"P": scipy.sparse.csr_array(P[:3])}, ValueError, r"P must have shape \(20, 20\)"),
         ({"P": 0.5 * P}, ValueError, r"P must have rows that sum to one, row \d+ sums to 0\.5"),
         ({"P": P - 2.0 * np.eye(S)}, ValueError, "P must hold probabilities, it holds a negative number"),

@@ -339,7 +339,7 @@ def heard():
     signal.signal(signal.SIGINT, before)
 
 
-@every_case
+@every_but_policy
 def test_ctrl_c_keeps_the_best_model(case, monkeypatch, heard):
     from xrisk.auto.solver import auto_step
 
@@ -495,7 +495,7 @@ def test_callbacks_hear_of_every_certified_point(case, fitted):
     np.testing.assert_array_equal(listener.models[-1], fitted[id(case)].predict(X))
 
 
-@every_case
+@every_but_policy
 def test_a_callback_may_end_a_fit(case):
     pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks from 1.9 on")
     with pytest.warns(ConvergenceWarning, match="interrupted"):

@@ -1,5 +1,6 @@
 """Values of a policy: matrices, observations, trajectories and generated transitions."""
 
+import signal
 import warnings
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 import xrisk
 from xrisk import PolicyEvaluator, Stop
+from xrisk.auto.solver import auto_step
 from xrisk.datasets import make_mdp
 from xrisk.inner import Groups, Reweighted, Simulated, Transitions, generated_transitions
 from xrisk.solvers import ALEXR, Drago
@@ -132,6 +134,21 @@ def test_weights_of_states_that_are_whole_numbers_repeat_residuals():
     np.testing.assert_allclose(fitted(state_weight=times).coef_, np.linalg.lstsq(rows, targets)[0], rtol=1e-6)
 
 
+@pytest.mark.parametrize("scale", [1e-140, 1e-5, 1e5, 1e140])
+def test_the_scale_of_the_features_does_not_matter_without_a_penalty(scale):
+    np.testing.assert_allclose(fitted(scale * PHI).predict(scale * PHI), PHI @ BEST, rtol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-140, 1e140])
+def test_the_scale_of_the_rewards_is_that_of_the_values(scale):
+    np.testing.assert_allclose(fitted(rewards=scale * REWARDS).predict(PHI) / scale, PHI @ BEST, rtol=1e-6)
+
+
+def test_columns_of_unlike_scales_are_certified():
+    model = fitted(PHI * [1e-4, 1.0, 1.0, 1e4, 1.0])
+    assert model.certificate_.relative <= 1e-6
+
+
 def test_single_precision_is_kept():
     model = fitted(PHI.astype(np.float32), tol=1e-3)
     assert model.coef_.dtype == np.float32
@@ -207,8 +224,23 @@ def test_a_file_with_a_wrong_count_is_refused():
         model.check()
 
 
+def test_ctrl_c_keeps_the_best_model(monkeypatch):
+    def pressed(problem, solver, state, rng):
+        if state.t == 2:
+            signal.raise_signal(signal.SIGINT)
+        return auto_step(problem, solver, state, rng)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    monkeypatch.setattr("xrisk.auto.solver.auto_step", pressed)
+    with pytest.warns(ConvergenceWarning, match="interrupted: this is the best point seen so far"):
+        model = fitted(np.eye(200))  # of which every column counts: many iterations
+    assert model.stop_ is Stop.INTERRUPTED
+    assert model.objective_ < model.trace_[0].value
+    assert signal.signal(signal.SIGINT, before) is signal.default_int_handler
+
+
 def test_features_that_do_not_determine_the_values_are_told():
-    with pytest.warns(ConvergenceWarning, match="features of which none is a combination of others would"):
+    with pytest.warns(ConvergenceWarning, match="without a penalty a proof needs features of which none"):
         model = fitted(np.c_[PHI, PHI[:, 0]])
     assert model.objective_ == pytest.approx(np.mean((A @ BEST - B) ** 2), rel=1e-6)
 
@@ -219,7 +251,7 @@ def test_features_that_do_not_determine_the_values_are_told():
         ({"discount": 1.0}, r"discount must be at least 0 and below 1, got 1\.0"),
         ({"discount": -0.1}, r"discount must be at least 0 and below 1, got -0\.1"),
         ({"discount": np.nan}, "discount must be at least 0 and below 1, got nan"),
-        ({"transitions": P[1:]}, r"transitions must have shape \(200, 200\), got \(199, 200\)"),
+        ({"transitions": P[1:]}, r"transitions must have shape \(200, 200\), one .* of X, got \(199, 200\)"),
         ({"transitions": scipy.sparse.csr_array(P[1:])}, r"transitions must have shape \(200, 200\), one row for each"),
         ({"transitions": 2.0 * P}, r"transitions must have rows that sum to one, row \d+ sums to 2"),
         ({"transitions": -P}, "transitions must hold probabilities, it holds a negative number"),

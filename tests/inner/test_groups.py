@@ -14,6 +14,7 @@ from xrisk.inner import (
     Indexed,
     InOrder,
     Partitioned,
+    Shifted,
     WithIntercept,
     as_rows,
     batch_value,
@@ -26,6 +27,7 @@ from xrisk.inner import (
     inner_pooled,
     inner_smoothness,
     new_batch,
+    sample_lipschitz,
 )
 
 
@@ -165,6 +167,17 @@ def test_the_constants_bound_gradients_and_their_change():
         exact_vjp(g, b, one, gb)
         assert np.linalg.norm(ga) <= inner_lipschitz(g)
         assert np.linalg.norm(ga - gb) <= inner_smoothness(g) * np.linalg.norm(a - b)
+
+
+def test_a_bound_on_samples_bounds_every_sample():
+    g, rng, room = inner(), np.random.default_rng(0), new_batch(inner(), 1)
+    for i in range(6):
+        for _ in range(20):
+            grad = np.zeros(4)
+            batch_vjp(g, i, rng.standard_normal(4), draw(g, i, rng, room), np.ones(1), 1.0, grad)
+            assert np.linalg.norm(grad) <= sample_lipschitz(g)
+    assert sample_lipschitz(g) >= inner_lipschitz(g)
+    assert sample_lipschitz(Shifted(g)) == pytest.approx(np.hypot(sample_lipschitz(g), 1.0))
 
 
 X9 = np.random.default_rng(3).standard_normal((9, 5))

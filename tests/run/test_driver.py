@@ -17,6 +17,7 @@ import xrisk
 from tests.conftest import table
 from xrisk import Budget, Checkpoint, Problem, Stop, Trace, minimize, resume
 from xrisk.auto import Auto
+from xrisk.functions import L2, Simplex, Tilted
 from xrisk.inner.passes import column_sizes
 from xrisk.run import LogProgress, ProgressBar
 from xrisk.run.clock import now
@@ -48,6 +49,14 @@ def pressed_while_preparing(monkeypatch):
 
     monkeypatch.setattr("xrisk.solvers.newton.smoothed.column_sizes", measured)
     return times
+
+
+def test_a_run_starts_in_the_domain_and_no_further(cvar_problem):
+    def first(penalty):
+        return minimize(cvar_problem._replace(penalty=penalty), SOLVER, budget=Budget(iterations=0)).w
+
+    np.testing.assert_array_equal(first(Tilted(L2(0.1), np.arange(4.0), 1.0)), 0.0)
+    np.testing.assert_allclose(first(Simplex(1.0)), 0.25)
 
 
 def test_iterations_end_a_run(cvar_problem):

@@ -1,4 +1,4 @@
-"""Transitions of a Markov chain however they are given: matrices, samples, or generated; what they average to."""
+"""Markov chains: how their transitions are stored, what they average to, and how they are drawn."""
 # mypy: disable-error-code="empty-body"
 
 import itertools
@@ -8,23 +8,13 @@ import numpy as np
 import scipy.sparse
 
 from xrisk.compile import kernel, prefetch, worthwhile
-from xrisk.data.rows import as_numbers, frozen
+from xrisk.data.rows import frozen
 from xrisk.data.threads import borders, in_parts
 from xrisk.generic import generic
 from xrisk.inner import Generated, GeneratedSimulator, Reweighted, Simulated
 from xrisk.inner.generated import generated_means
 
-ROUNDING = 1e-6  # by which a row of probabilities may miss the sum one
-LARGEST_REWARD = 1e150
 AHEAD = 8  # transitions whose features are asked for before they are read
-
-
-class Names(NamedTuple):
-    """What errors call the arguments."""
-
-    transitions: str = "P"
-    rewards: str = "reward"
-    features: str = "features"
 
 
 class Stored(NamedTuple):
@@ -44,6 +34,20 @@ class Stored(NamedTuple):
     def states(self) -> np.ndarray:
         """The state (transitions,) of every transition."""
         return np.repeat(np.arange(self.counted()), np.diff(self.starts))
+
+
+class FullChain(NamedTuple):
+    """Transitions between all states, by a dense matrix."""
+
+    P: np.ndarray  # (states, states) probabilities times
+    sums: np.ndarray  # (states,) what its rows sum to; one where they are zero and the episode ends
+    reward: np.ndarray  # (states, states) of each transition, added to
+    leaving: np.ndarray  # (states,) the reward of leaving the state
+    order: np.ndarray  # (states,)
+
+    def counted(self) -> int:
+        """How many states are left: all."""
+        return self.order.size
 
 
 class GeneratedChain(NamedTuple):
@@ -111,6 +115,26 @@ def write_residuals(successors, starts, probability, features, gamma, first, out
                     row[j] -= scale * after[j]
 
 
+@residuals_of.of(FullChain)
+def _(chain, features, gamma):
+    if scipy.sparse.issparse(features):
+        return residuals_of(listed(chain), features, gamma)
+    rows = chain.P @ features
+    rows *= (-gamma / chain.sums)[:, None]
+    rows += features
+    return rows, chain.leaving + np.einsum("ij,ij->i", chain.P, chain.reward) / chain.sums
+
+
+def listed(chain: FullChain) -> Stored:
+    """The chain with every entry of the matrix as a transition, but for rows of zeros."""
+    states, goes_on = chain.counted(), chain.P.any(axis=1)
+    kept = np.flatnonzero(goes_on)
+    successors = np.tile(np.arange(states, dtype=np.int32), kept.size)
+    probability = (chain.P[kept] / chain.sums[kept, None]).reshape(-1)
+    starts = states * np.append(0, np.cumsum(goes_on))
+    return Stored(successors, starts, probability, chain.reward[kept].reshape(-1), chain.leaving, chain.order)
+
+
 @residuals_of.of(GeneratedChain)
 def _(chain, features, gamma):
     rows, means = generated_means(chain.law, features)
@@ -132,6 +156,16 @@ def _(chain):
 def _(chain):
     full = _with_ends(chain)
     return Reweighted(*_frozen_table(full), frozen(full.probability))
+
+
+@simulator_law.of(FullChain)
+def _(chain):
+    return simulator_law(listed(chain))
+
+
+@uniform_law.of(FullChain)
+def _(chain):
+    return uniform_law(listed(chain))
 
 
 @simulator_law.of(GeneratedChain)
@@ -166,153 +200,3 @@ def _frozen_table(chain: Stored) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         frozen(reward),
         frozen(chain.starts.astype(np.int64, copy=False)),
     )
-
-
-def chain_of(transitions: Any, rewards: Any, states: int, names: Names = Names()) -> Stored | GeneratedChain:
-    """The chain that the arguments of `bellman` describe."""
-    if isinstance(transitions, Generated):
-        return _generated(transitions, rewards, states, names)
-    if type(transitions) is tuple:
-        return _of_samples(transitions, rewards, states, names)
-    return _of_matrix(transitions, rewards, states, names)
-
-
-def _generated(law: Generated, rewards: Any, states: int, names: Names) -> GeneratedChain:
-    if law.sums.shape != (states,):
-        raise ValueError(
-            f"{names.transitions} must have a state for each of the {states} rows of {names.features}, "
-            f"got {law.sums.size} states"
-        )
-    if rewards is not None:
-        raise ValueError(f"{names.rewards} must be None for generated transitions, which have rewards of their own")
-    return GeneratedChain(law, np.arange(states))
-
-
-def _of_matrix(P: Any, rewards: Any, states: int, names: Names) -> Stored:
-    P = _probabilities(P, states, names)
-    leaving, reward = _rewards(rewards, P, names)
-    successors, starts = P.indices.astype(np.int32, copy=False), P.indptr.astype(np.int64)
-    return Stored(successors, starts, P.data, reward, leaving, np.arange(states))
-
-
-def _probabilities(P: Any, states: int, names: Names) -> Any:
-    """P by compressed rows; of a dense matrix every entry is stored, but none of a row of zeros."""
-    name = names.transitions
-    if not scipy.sparse.issparse(P):
-        P = _stored(as_numbers(name, P), name, states)
-    elif P.dtype.kind not in "fiub":
-        raise ValueError(f"{name} must hold numbers, got dtype {P.dtype}")
-    if P.shape != (states, states):
-        wanted = f"({states}, {states}), one row for each row of {names.features}"
-        raise ValueError(f"{name} must have shape {wanted}, got {P.shape}")
-    P = _summed(scipy.sparse.csr_array(P))
-    least, most = P.data.min(initial=0.0), P.data.max(initial=0.0)  # NaN if there is one
-    if not (least >= 0.0 and most < np.inf):
-        raise ValueError(f"{name} must hold probabilities, it holds a negative number, NaN or infinity")
-    sums = P @ np.ones(states)
-    ends = sums == 0.0
-    off = np.abs(sums - 1.0) * ~ends
-    if not (off <= ROUNDING).all():
-        row = int(np.argmax(off))
-        raise ValueError(f"{name} must have rows that sum to one, row {row} sums to {sums[row]:.12g}")
-    sums[ends] = 1.0
-    data = P.data / np.repeat(sums, np.diff(P.indptr))
-    P = scipy.sparse.csr_array((data, P.indices, P.indptr), shape=P.shape)
-    return _without_rows(P, ends) if np.diff(P.indptr)[ends].any() else P
-
-
-def _summed(P: Any) -> Any:
-    if P.has_canonical_format:
-        return P
-    P = P.copy()
-    P.sum_duplicates()
-    return P
-
-
-def _without_rows(P: Any, dropped: np.ndarray) -> Any:
-    """The matrix without the stored entries of some rows."""
-    sizes = np.diff(P.indptr)
-    kept = np.repeat(~dropped, sizes)
-    indptr = np.append(0, np.cumsum(np.where(dropped, 0, sizes)))
-    return scipy.sparse.csr_array((P.data[kept], P.indices[kept], indptr), shape=P.shape)
-
-
-def _stored(array: np.ndarray, name: str, states: int) -> Any:
-    if array.shape != (states, states):
-        raise ValueError(f"{name} must have shape ({states}, {states}), got {array.shape}")
-    indices, indptr = np.tile(np.arange(states, dtype=np.int32), states), states * np.arange(states + 1)
-    return scipy.sparse.csr_array((np.array(array, dtype=np.float64).reshape(-1), indices, indptr), shape=array.shape)
-
-
-def _rewards(rewards: Any, P: Any, names: Names) -> tuple[np.ndarray, np.ndarray]:
-    """Rewards (states,) of leaving a state, and (entries,) of the entries of P; one of them is zero."""
-    name, states = names.rewards, P.shape[0]
-    rewards = scipy.sparse.csr_array(rewards) if scipy.sparse.issparse(rewards) else as_numbers(name, rewards)
-    if rewards.shape not in ((states,), P.shape):
-        raise ValueError(f"{name} must have shape ({states},) or {P.shape}, got {rewards.shape}")
-    if rewards.ndim == 1:
-        return finite_rewards(rewards, name), np.broadcast_to(0.0, P.data.shape)
-    picked = rewards[np.repeat(np.arange(states), np.diff(P.indptr)), P.indices]
-    picked = picked.toarray() if scipy.sparse.issparse(picked) else picked
-    return np.zeros(states), finite_rewards(np.asarray(picked).reshape(-1), name)
-
-
-def finite_rewards(rewards: np.ndarray, name: str) -> np.ndarray:
-    """Rewards as floats; those that are not finite, or whose squares are not, are refused."""
-    rewards = rewards.astype(np.float64, copy=False)
-    least, most = rewards.min(initial=0.0), rewards.max(initial=0.0)
-    if not (least > -np.inf and most < np.inf):
-        raise ValueError(f"{name} must be finite, it holds NaN or infinity")
-    if max(-least, most) > LARGEST_REWARD:
-        raise ValueError(f"{name} must be at most {LARGEST_REWARD:g} in size for squares to be finite: scale it")
-    return rewards
-
-
-def _of_samples(pair: tuple, rewards: Any, states: int, names: Names) -> Stored:
-    """The chain of observed transitions, each as likely as any other of its state."""
-    before, after = _indices(pair, states, names)
-    sizes = np.bincount(before, minlength=states)
-    left = sizes > 0
-    order = np.concatenate([np.flatnonzero(left), np.flatnonzero(~left)])
-    place = np.empty(states + 1, dtype=np.int32)
-    place[order], place[-1] = np.arange(states, dtype=np.int32), -1  # the last stands for the end
-    sizes = sizes[order][: int(left.sum())]
-    listed = np.argsort(place[before], kind="stable")
-    leaving, reward = _sampled_rewards(rewards, before.size, states, names)
-    return Stored(
-        place[after[listed]],
-        np.append(0, np.cumsum(sizes)),
-        np.repeat(1.0 / sizes, sizes),
-        reward[listed],
-        leaving[order[: sizes.size]],
-        order,
-    )
-
-
-def _indices(pair: tuple, states: int, names: Names) -> tuple[np.ndarray, np.ndarray]:
-    name = names.transitions
-    if len(pair) != 2:
-        raise ValueError(f"{name} must be a matrix or a pair (states, successors), got a tuple of {len(pair)}")
-    before, after = (as_numbers(name, part) for part in pair)
-    if before.ndim != 1 or before.shape != after.shape or not before.size:
-        shapes = f"{before.shape} and {after.shape}"
-        raise ValueError(f"{name} must be two index arrays of one length, at least 1, got shapes {shapes}")
-    for part in (before, after):
-        if part.dtype.kind not in "iu":
-            raise ValueError(f"{name} must hold numbers of states, got dtype {part.dtype}")
-    for what, part, least in (("states", before, 0), ("successors", after, -1)):
-        if part.min() < least or part.max() >= states:
-            wrong = part.min() if part.min() < least else part.max()
-            raise ValueError(f"{name} must hold {what} from {least} to {states - 1}, got {wrong}")
-    return before.astype(np.int64, copy=False), after.astype(np.int64, copy=False)
-
-
-def _sampled_rewards(rewards: Any, count: int, states: int, names: Names) -> tuple[np.ndarray, np.ndarray]:
-    rewards = as_numbers(names.rewards, rewards)
-    if rewards.shape not in ((count,), (states,)):
-        wanted = f"({count},), one for each transition, or ({states},), one for each state"
-        raise ValueError(f"{names.rewards} must have shape {wanted}, got {rewards.shape}")
-    rewards = finite_rewards(rewards, names.rewards)
-    if rewards.shape == (count,):
-        return np.zeros(states), rewards
-    return rewards, np.zeros(count)

@@ -3,29 +3,20 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse
 
 from xrisk.applications.arguments import as_number, penalty_of
-from xrisk.applications.chains import (
-    GeneratedChain,
-    Stored,
-    chain_of,
-    residuals_of,
-    simulator_law,
-    uniform_law,
-)
-from xrisk.applications.quadratic import quadratic
+from xrisk.applications.chain_arguments import chain_of
+from xrisk.applications.chains import residuals_of, simulator_law, uniform_law
+from xrisk.applications.squares import squares_about_minimiser
 from xrisk.data.rows import as_numbers, frozen
-from xrisk.functions import Identity, NoPenalty, Restricted, Square, Squared, penalty_convexity, prox
+from xrisk.functions import Identity, NoPenalty, Restricted, Square, Squared, prox
 from xrisk.functions.loss import AffineLoss
 from xrisk.functions.parameters import require
 from xrisk.inner import Equal, Groups, LinearModel, Transitions, Weighted, as_rows
 from xrisk.problem import Problem
 
 SMALL = 10**7  # numbers: sparse features of no more are made dense for methods that sample
-MOST_MOMENTS = 2000  # variables
-CANCELLED = 1e-8  # of the mean square of the targets: an optimum below loses too many digits in moments
 LAWS = {"simulator": simulator_law, "uniform": uniform_law}
 SAMPLINGS = (*LAWS, "exact")
 
@@ -164,7 +155,8 @@ def averaged_problem(chain: Any, features: Any, discount: float, penalty: Penalt
     """The problem of `averaged_bellman` from its parts."""
     rows, targets = residual_rows(chain, features, as_discount(discount))
     weight = _weights(state_weight, features.shape[0], chain)
-    summed = _by_moments(rows, targets, weight, penalty)
+    share = getattr(weight, "weights", np.ones(targets.size)) / targets.size
+    summed = squares_about_minimiser(as_rows(rows), targets, share, l2=penalty.l2, domain=penalty.domain)
     if summed is not None:
         return summed
     rows *= np.sqrt(2.0)  # the squared loss is ½(z − y)²
@@ -175,48 +167,7 @@ def averaged_problem(chain: Any, features: Any, discount: float, penalty: Penalt
     return problem
 
 
-def _by_moments(rows: Any, targets: np.ndarray, weight: Any, penalty: Penalty) -> Problem | None:
-    """The problem as wᵀHw − 2⟨h, w⟩ + c, the ridge in H; None where the rows themselves say more.
-
-    That is where they are fewer than the columns, where H may be singular, and where the fit is so good that the terms
-    cancel.
-    """
-    n, d = rows.shape
-    if d > min(n, MOST_MOMENTS):
-        return None
-    share = getattr(weight, "weights", np.broadcast_to(1.0, (n,))) / n
-    with np.errstate(over="ignore", invalid="ignore"):
-        H = _gram(rows, share) + 0.5 * penalty.l2 * np.eye(d)
-        h, constant = rows.T @ (share * targets), float(share @ targets**2)
-    if not _least_square(H, h, constant) >= CANCELLED * constant > 0.0:
-        return None
-    problem = quadratic(H, h, constant, penalty=penalty.domain)
-    return problem if penalty_convexity(problem.penalty) > 0.0 else None
-
-
-def _least_square(H: np.ndarray, h: np.ndarray, constant: float) -> float:
-    """c − hᵀH⁻¹h; −inf where H is not known to be positive definite or something is not finite."""
-    if not (np.isfinite(H).all() and np.isfinite(h).all()):
-        return -np.inf
-    try:
-        root = scipy.linalg.cholesky(H, lower=True)
-    except scipy.linalg.LinAlgError:
-        return -np.inf
-    part = scipy.linalg.solve_triangular(root, h, lower=True)
-    return constant - float(part @ part)
-
-
-def _gram(rows: Any, share: np.ndarray) -> np.ndarray:
-    """Σₖ shareₖ·rowₖ rowₖᵀ (d, d)."""
-    if scipy.sparse.issparse(rows):
-        return (rows.T @ (rows * share[:, None])).toarray()
-    if not share.strides[0]:  # all are the same
-        return share[0] * (rows.T @ rows)
-    root = np.sqrt(share)[:, None] * rows
-    return root.T @ root
-
-
-def residual_rows(chain: Stored | GeneratedChain, features: Any, gamma: float) -> tuple[Any, np.ndarray]:
+def residual_rows(chain: Any, features: Any, gamma: float) -> tuple[Any, np.ndarray]:
     """A = Φ − γPΦ (n, d), dense or CSR as the features are, and b (n,), of the states that are left."""
     return residuals_of(chain, in_order(features, chain.order), gamma)
 

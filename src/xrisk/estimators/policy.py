@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils.validation import _check_y, check_consistent_length, validate_data
 
 from xrisk.applications.arguments import as_number
-from xrisk.applications.chains import Names, chain_of, finite_rewards
+from xrisk.applications.chain_arguments import Names, chain_of, finite_rewards
 from xrisk.applications.policy import averaged_problem, penalty_on, residual_problem, state_features
 from xrisk.estimators.base import FITTED, SOLVING, LinearRobust, Training
 from xrisk.estimators.watching import with_callbacks
@@ -167,7 +167,10 @@ class PolicyEvaluator(LinearRobust):
 
     def _advice(self, result: Result) -> str:
         if not self.l2 and result.stop is Stop.ROUNDING:
-            return "features of which none is a combination of others would end certified, as would l2 > 0"
+            return (
+                "without a penalty a proof needs features of which none is a combination of others and residuals that "
+                "are not almost zero, with l2 > 0 it does not"
+            )
         return super()._advice(result)
 
     def _has_intercept(self) -> bool:
