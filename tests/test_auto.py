@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse
 
 import xrisk
+import xrisk.functions as fn
 from tests.conftest import table
 from xrisk import Budget, Stop, datasets
 from xrisk.auto import Auto, planned
@@ -338,3 +339,17 @@ def test_regressions_on_columns_far_from_zero_end_certified(column):
 def test_wide_tables_end_certified(columns):
     rows = np.random.default_rng(0).standard_normal((100, columns))
     assert solved(stated(rows, np.resize(Y, 100), np.arange(100) % 4)).stop is Stop.CONVERGED
+
+
+@pytest.mark.parametrize("domain", [fn.Simplex(), fn.Hyperplane(0.5)], ids=str)
+def test_a_fixed_sum_is_kept(domain):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 5))
+    y = X @ np.array([1.0, 0.5, 0.0, 0.0, -1.0]) + 0.1 * rng.standard_normal(300)
+    stated = xrisk.group_dro(X, y, np.arange(300) % 3, loss="squared")
+    problem = stated._replace(penalty=fn.Restricted(fn.L2(0.1), domain))
+    found = xrisk.minimize(problem, xrisk.solvers.Auto(1e-6), budget=xrisk.Budget(iterations=200))
+    assert found.certificate.relative <= 1e-6
+    assert found.w.sum() == pytest.approx(domain.total)
+    with pytest.raises(ValueError, match="SmoothedLBFGS takes no domain with a fixed sum, got Restricted: Newton does"):
+        xrisk.minimize(problem, xrisk.solvers.SmoothedLBFGS(), budget=xrisk.Budget(iterations=10))

@@ -10,7 +10,19 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from xrisk import datasets
-from xrisk.datasets import adult, covtype, finding, load_adult, load_covtype, make_groups, make_mdp, make_spurious
+from xrisk.datasets import (
+    adult,
+    covtype,
+    finding,
+    load_adult,
+    load_covtype,
+    load_french,
+    make_groups,
+    make_mdp,
+    make_returns,
+    make_spurious,
+)
+from xrisk.datasets.french import FILES
 from xrisk.inner import Generated
 from xrisk.metrics import worst_group_score
 
@@ -289,3 +301,37 @@ def test_the_same_seed_makes_the_same_decision_process():
 def test_a_wrong_decision_process_is_refused(options, sentence):
     with pytest.raises(ValueError, match=sentence):
         make_mdp(**options)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "first", "missing"),
+    [
+        ("25-monthly", (1146, 25), 192607, 0),
+        ("100-monthly", (1161, 100), 192607, 1448),
+        ("industry10-monthly", (1161, 10), 192607, 0),
+        ("industry49-monthly", (1146, 49), 192607, 2868),
+        ("factors-monthly", (1146, 4), 192607, 0),
+    ],
+)
+def test_french_returns_are_the_published_ones(name, shape, first, missing):
+    if datasets.find_file(FILES[name]) is None:
+        pytest.skip(f"no {FILES[name]} in XRISK_DATA or ../shared/data")
+    found = load_french(name)
+    assert (found.returns.shape, found.dates[0], np.isnan(found.returns).sum()) == (shape, first, missing)
+    assert (len(found.names), found.dates.shape) == (shape[1], shape[:1])
+
+
+def test_french_returns_that_are_not_there_are_told(monkeypatch):
+    monkeypatch.setattr(finding, "find_file", lambda name: None)
+    with pytest.raises(OSError, match=r"ff25_size_bm_monthly_vw.csv.gz is neither in .* it is not downloaded"):
+        load_french()
+    with pytest.raises(ValueError, match=r"name must be one of 25-monthly, .*, got 'stocks'"):
+        load_french("stocks")
+
+
+def test_generated_returns_have_a_market_in_common():
+    returns = make_returns(2000, 10, random_state=0).returns
+    assert np.corrcoef(returns.T).mean() > 0.2
+    assert 0.0 < returns.mean() < 0.02
+    with pytest.raises(ValueError, match="n_assets must be an integer of at least 1, got 0"):
+        make_returns(10, 0)

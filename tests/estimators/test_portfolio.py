@@ -1,4 +1,4 @@
-"""MeanVariancePortfolio: against closed form and cvxpy on generated and real returns, missing ones, and hostile ones."""
+"""MeanVariancePortfolio: against closed form and cvxpy on generated and real returns, missing and hostile ones."""
 
 import pickle
 import warnings
@@ -244,7 +244,7 @@ def test_what_is_wrong_is_said_in_one_sentence(options, returns, sentence):
 
 
 def test_sparse_returns_and_flags_of_another_kind_are_refused():
-    with pytest.raises(TypeError, match="[Ss]parse"):
+    with pytest.raises(TypeError, match=r"[Ss]parse"):
         MeanVariancePortfolio().fit(scipy.sparse.csr_array(RETURNS))
     with pytest.raises(TypeError, match="long_only must be True or False, got 'no'"):
         MeanVariancePortfolio(long_only="no").fit(RETURNS)

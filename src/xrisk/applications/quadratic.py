@@ -40,7 +40,7 @@ def quadratic(second: Any, first: Any, constant: float = 0.0, *, penalty: Any = 
 
     Notes
     -----
-    Where the least eigenvalue of ``second`` is known to be positive, a part of it is the ridge of the penalty and not of
+    Where the least eigenvalue of ``second`` is known to be positive, a part of it is the ridge of the penalty, not of
     the rows: the function is the same, and r* is finite everywhere, so that a dual point is never far. The certificate
     is of the rows and penalty of the problem; they are ``second`` up to rounding, c·2⁻⁵²·‖second‖‖w‖².
 

@@ -40,7 +40,10 @@ class Costs(NamedTuple):
 def planned(auto: Any, problem: Problem) -> list[Stage]:
     """The methods to run, one after another; on a sample the one of all rows, or L-BFGS, to see how it does."""
     g, costs = as_linear_groups(problem.inner), expected(auto, problem)
-    seeing = has_gradients(g) and not bends(g) and not wall_count(walls_of(problem.penalty, inner_size(g)))
+    walls = walls_of(problem.penalty, inner_size(g))
+    if np.isfinite(walls.total):
+        return newton_stages(problem, costs)
+    seeing = has_gradients(g) and not bends(g) and not wall_count(walls)
     steps = auto.lbfgs_steps if seeing else auto.blind_steps
     shares = [share for share in auto.shares if worth_a_sample(auto, problem, share, costs.lbfgs_step)]
     composite = costs.composite < min(costs.newton, steps * costs.lbfgs_step)
@@ -52,10 +55,25 @@ def planned(auto: Any, problem: Problem) -> list[Stage]:
     if composite or stages or costs.newton > steps * costs.lbfgs_step:
         stages.append(Stage(task, first, 1))
     if np.isfinite(costs.newton):  # where L-BFGS costs more, or a method ends short of the certificate
-        stages.append(Stage(task, Newton(hessian_rows=HESSIAN_ROWS), 1))
-        is_sampled = row_count(pass_rows(g)) > 2 * HESSIAN_ROWS * inner_size(problem.inner)
-        stages += [Stage(task, Newton(), 1)] * is_sampled  # columns of unlike scales may need the Hessian of all rows
+        stages += by_newton(problem, task)
     return stages
+
+
+def newton_stages(problem: Problem, costs: Costs) -> list[Stage]:
+    """Newton's method alone: the weights have a fixed sum, and L-BFGS knows no such domain."""
+    if not np.isfinite(costs.newton):
+        inner = f"{type(problem.inner).__name__} of {inner_size(problem.inner)} variables"
+        raise ValueError(
+            f"a domain with a fixed sum needs a Hessian and at most {MAX_VARIABLES} variables, got {inner}"
+        )
+    return by_newton(problem, cache(partial(smoothed_problem, problem)))
+
+
+def by_newton(problem: Problem, task: Any) -> list[Stage]:
+    """Newton's method with a Hessian of a sample of the rows, then of all: columns of unlike scales may need it."""
+    g = as_linear_groups(problem.inner)
+    is_sampled = row_count(pass_rows(g)) > 2 * HESSIAN_ROWS * inner_size(problem.inner)
+    return [Stage(task, Newton(hessian_rows=HESSIAN_ROWS), 1), *[Stage(task, Newton(), 1)] * is_sampled]
 
 
 def worth_a_sample(auto: Any, problem: Problem, share: float, step: float) -> bool:

@@ -3,7 +3,8 @@
 The loaders look in the folder named by the environment variable ``XRISK_DATA``, then in ``../shared/data`` as seen
 from the working directory and from the root of the repository, then ask scikit-learn to download: Adult from OpenML
 (data set 1590), Covertype by `sklearn.datasets.fetch_covtype`, which keeps the rows in their published order.
-The Kenneth French files are not downloaded. Downloads stay in scikit-learn's cache. Without a network they give up within seconds and say so.
+Downloads stay in scikit-learn's cache. Without a network they give up within seconds and say so. The files of the
+Kenneth French library are not downloaded.
 """
 
 from xrisk.datasets.adult import load_adult

@@ -161,7 +161,7 @@ def _(domain, w, s):
         top, theta = simplex_threshold(np.abs(w), domain.radius)
         for j in range(w.size):  # top and θ one after the other: their sum would round θ away
             size = max(abs(w[j]) - top - theta, 0.0)
-            w[j] = size if w[j] > 0.0 else -size
+            w[j] = size if w[j] > 0.0 or size == 0.0 else -size
 
 
 @support_point.of(L1Ball)

@@ -266,7 +266,7 @@ def slope_stride(r, w):
 def _(r, w):
     stride, total = slope_stride(r, w), 0.0
     for j in range(w.size):
-        total += r.slope[j * stride] * float(w[j])
+        total += float(r.slope[j * stride]) * float(w[j])
     return penalty_value(r.penalty, w) + total + r.constant
 
 

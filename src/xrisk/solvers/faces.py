@@ -1,5 +1,4 @@
-"""Least squares over a domain: accelerated steps find the face of the minimiser, Newton's method the minimiser on it."""
-# mypy: disable-error-code="empty-body"
+"""Least squares over a domain: accelerated steps find the face of the minimiser, Newton's method the point on it."""
 
 from typing import Any, NamedTuple
 
@@ -8,23 +7,8 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from xrisk.certificate.penalties import bound_conjugate
 from xrisk.compile import canonical, worthwhile
-from xrisk.functions import (
-    L2,
-    Hyperplane,
-    Identity,
-    L1Ball,
-    LeveragedBudget,
-    NonNegative,
-    NoPenalty,
-    Restricted,
-    Simplex,
-    SolidSimplex,
-    Squared,
-    Tilted,
-    penalty_conjugate,
-    penalty_convexity,
-)
-from xrisk.generic import generic
+from xrisk.functions import Hyperplane, Identity, NonNegative, NoPenalty, Squared, penalty_conjugate, penalty_convexity
+from xrisk.functions.faces import Face, domain_of, face_of, linear_of
 from xrisk.inner.oracle import Oracles, inner_count, inner_dim, inner_samples, inner_size
 from xrisk.inner.passes import Scores, add_hessian, adjoint, as_linear_groups, pass_loss, scores_at, walk
 from xrisk.inner.visitors import SmoothedTerms
@@ -36,111 +20,10 @@ MAX_VARIABLES = 5000  # the Hessian is dense
 STEPS = 10  # accelerated steps between two on a face
 TRIES = 4  # steps on a face, each from where the last one has left it
 STUCK = 20  # iterations in a row that bring nothing, after which rounding has ended progress
-NEAR = 1e-12  # relative, of a bound that holds with equality
 LEAST = 1e-12  # of the size of the problem: a gap that is none, where the optimum is zero
 FAR = 1e13  # times the size of the problem that an objective may fall
 ENDINGS = (None, Stop.CONVERGED, Stop.ROUNDING, Stop.UNBOUNDED)  # by the number a state keeps
 UNLIMITED = (NoPenalty, Hyperplane, NonNegative)
-
-
-class Face(NamedTuple):
-    """The part of a domain with the same zeros and signs: A w = totals on the coordinates that move."""
-
-    moving: np.ndarray  # (d,) mask
-    A: np.ndarray  # (sums, d)
-    totals: np.ndarray  # (sums,)
-
-
-@generic
-def face_of(domain: Any, w: np.ndarray) -> Face:
-    """The face of the domain that w (d,) lies on."""
-
-
-@generic
-def domain_of(penalty: Any) -> Any:
-    """The domain of a penalty that is a ridge and a linear term on it; of any other the part that is neither."""
-
-
-@generic
-def linear_of(penalty: Any, d: int) -> np.ndarray:
-    """The linear term (d,) of the penalty."""
-
-
-@linear_of.otherwise
-def _(penalty, d):
-    return np.zeros(d)
-
-
-@linear_of.of(Tilted)
-def _(penalty, d):
-    return linear_of(penalty.penalty, d) + penalty.slope
-
-
-@domain_of.otherwise
-def _(penalty):
-    return penalty
-
-
-@domain_of.of(L2)
-def _(penalty):
-    return NoPenalty()
-
-
-@domain_of.of(Tilted)
-def _(penalty):
-    return domain_of(penalty.penalty)
-
-
-@domain_of.of(Restricted)
-def _(penalty):
-    inside = domain_of(penalty.penalty)
-    return penalty.domain if type(inside) is NoPenalty else inside
-
-
-def _sums(moving: np.ndarray, *sums: tuple[np.ndarray, float]) -> Face:
-    kept = [(row, total) for row, total in sums if row[moving].any()]
-    return Face(moving, np.array([row for row, _ in kept]).reshape(-1, moving.size), np.array([b for _, b in kept]))
-
-
-@face_of.of(NoPenalty)
-def _(domain, w):
-    return _sums(np.ones(w.size, dtype=bool))
-
-
-@face_of.of(NonNegative)
-def _(domain, w):
-    return _sums(w > 0.0)
-
-
-@face_of.of(Hyperplane)
-def _(domain, w):
-    return _sums(np.ones(w.size, dtype=bool), (np.ones(w.size), domain.total))
-
-
-@face_of.of(Simplex)
-def _(domain, w):
-    return _sums(w > 0.0, (np.ones(w.size), domain.total))
-
-
-@face_of.of(SolidSimplex)
-def _(domain, w):
-    tight = [(np.ones(w.size), domain.total)] if w.sum() >= domain.total * (1.0 - NEAR) else []
-    return _sums(w > 0.0, *tight)
-
-
-@face_of.of(L1Ball)
-def _(domain, w):
-    if np.abs(w).sum() < domain.radius * (1.0 - NEAR):
-        return _sums(np.ones(w.size, dtype=bool))
-    return _sums(w != 0.0, (np.sign(w), domain.radius))
-
-
-@face_of.of(LeveragedBudget)
-def _(domain, w):
-    if np.abs(w).sum() < domain.gross * (1.0 - NEAR):
-        return _sums(np.ones(w.size, dtype=bool), (np.ones(w.size), domain.total))
-    long, short = 0.5 * (domain.gross + domain.total), 0.5 * (domain.gross - domain.total)
-    return _sums(w != 0.0, ((w > 0.0).astype(float), long), ((w < 0.0).astype(float), -short))
 
 
 class LeastSquares(NamedTuple):
@@ -187,7 +70,7 @@ LEAST_SQUARES = Need(
 
 
 class Faces(NamedTuple):
-    """Least squares over a domain: accelerated projected gradients [1]_ until the face is right, then Newton on it [2]_.
+    """Least squares over a domain: accelerated projected gradients [1]_ to find the face, then Newton on it [2]_.
 
     The Hessian is computed once, in a pass over the rows; after that an iteration costs ten products with it and a
     Cholesky factor of its part on the face. A run ends when the Fenchel gap at the gradient is at most ``tol``
@@ -350,7 +233,7 @@ def face_move(task: LeastSquares, w: np.ndarray, face: Face) -> np.ndarray:
 
 
 def _factor(H: np.ndarray) -> Any:
-    """Cholesky factor of H, whose diagonal is one, with the least ridge that makes it definite; None where none does."""
+    """Cholesky factor of H, whose diagonal is one, with the least ridge that makes it definite; None if none does."""
     for ridge in (0.0, 1e-14, 1e-12, 1e-10, 1e-8):
         try:
             return cho_factor(H + ridge * np.eye(len(H)), lower=True, check_finite=False)

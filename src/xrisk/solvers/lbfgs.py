@@ -130,7 +130,12 @@ class SmoothedLBFGS(NamedTuple):
         check_smoothing(self)
         if whole("memory", self.memory) < 1:
             raise ValueError(f"memory must be at least 1, got {self.memory}")
-        return smoothed_problem(problem), self
+        task = smoothed_problem(problem)
+        if np.isfinite(task.walls.total):
+            raise ValueError(
+                f"SmoothedLBFGS takes no domain with a fixed sum, got {type(problem.penalty).__name__}: Newton does"
+            )
+        return task, self
 
     def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
         return w
