@@ -36,9 +36,8 @@ class Naive:
         return np.array([[low + int(rng.random() * (high - low))]])
 
     def everything(self, i):
-        """All rows of block i."""
-        groups = range(i * self.per_block, (i + 1) * self.per_block)
-        return [np.arange(self.offsets[j], self.offsets[j + 1]) for j in groups]
+        """All rows of block i; for problems of one group per block."""
+        return np.arange(self.offsets[i], self.offsets[i + 1])[None, :]
 
     def first_dual(self):
         """The point of the domain of f* next to 0, or its centre."""

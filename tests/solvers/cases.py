@@ -10,7 +10,7 @@ import xrisk
 from tests.conftest import table
 from xrisk.compile import uncompiled
 from xrisk.data.rows import frozen
-from xrisk.functions import L2, AffineLoss, Ball, Identity, LogSumExp, MaxOuter, Restricted, Square
+from xrisk.functions import L2, AffineLoss, Ball, Identity, LogSumExp, MaxOuter, Restricted, Simplex, Square
 from xrisk.inner import BatchForAll, Groups, Indexed, LinearModel, as_rows, inner_pooled
 from xrisk.problem import Problem
 from xrisk.solvers import (
@@ -50,6 +50,7 @@ from xrisk.solvers import (
     Drago,
     DrawnGroup,
     Entropy,
+    Faces,
     GeometricAverage,
     Growing,
     LastIterate,
@@ -119,6 +120,13 @@ def single_rows():
     return stated._replace(
         inner=stated.inner._replace(offsets=frozen(np.arange(31)), index=Indexed(frozen(rows.copy())))
     )
+
+
+def portfolio():
+    """Mean and variance of twelve assets, long positions that sum to one: a face of the simplex."""
+    rng = np.random.default_rng(0)
+    returns = rng.standard_normal((40, 12)) @ rng.standard_normal((12, 12)) + 0.5
+    return xrisk.applications.mean_variance_of_moments(returns.mean(0), np.cov(returns.T), domain=Simplex(1.0))
 
 
 def pushed():
@@ -232,6 +240,7 @@ CASES = [  # the first of each solver is the one whose compiled runs are quick t
     Case("spdc", single_rows, SPDC(0.02, 0.5, blocks=3), 10000, 1e-9),
     Case("batch-gradient", lambda: tasks(LogSumExp(2.0)), BatchGradient(0.3), 300, 1e-9),
     Case("batch-gradient-nesterov", squares, BatchGradient(0.05, Nesterov()), 3000, 1e-9),
+    Case("faces", portfolio, Faces(), 100, 1e-8, cut=1),
     Case("newton", cvar, Newton(), 100, 1e-8, cut=7),
     Case("newton-tasks-max", lambda: tasks(MaxOuter()), Newton(), 100, 1e-8, cut=7),
     Case("newton-squares", squares, Newton(), 100, 1e-8, cut=5),
@@ -242,7 +251,7 @@ CASES = [  # the first of each solver is the one whose compiled runs are quick t
     Case("smoothed-lbfgs-squares", squares, SmoothedLBFGS(tol=1e-8), 1000, 1e-8, cut=7),
 ]
 FULL_BATCH = [
-    case for case in CASES if isinstance(case.solver, (Newton, CompositeNewton, SmoothedLBFGS, BatchGradient))
+    case for case in CASES if isinstance(case.solver, (Newton, CompositeNewton, SmoothedLBFGS, BatchGradient, Faces))
 ]  # draw no samples
 SAMPLED = [case for case in CASES if case not in FULL_BATCH]
 

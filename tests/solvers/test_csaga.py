@@ -70,5 +70,5 @@ def test_groups_of_one_size_have_shared_samples():
 
 @pytest.mark.parametrize("stated", [chi2_logistic(), mdp("simulator")], ids=["unequal groups", "simulator"])
 def test_inner_functions_without_shared_samples_are_refused(stated):
-    with pytest.raises(ValueError, match="C-SAGA needs inner functions of one component and of equally many samples"):
+    with pytest.raises(ValueError, match="C-SAGA needs equally many numbered samples of all inner functions"):
         CSAGA().prepare(stated)

@@ -97,5 +97,5 @@ def test_a_start_in_steps_is_a_run_in_one():
     ids=["ball", "l1", "logistic"],
 )
 def test_what_it_does_not_know_it_refuses(problem):
-    with pytest.raises(ValueError, match="faces needs squared losses of a linear model"):
+    with pytest.raises(ValueError, match="faces needs least squares with a ridge"):
         run(problem)

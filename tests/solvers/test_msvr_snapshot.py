@@ -74,7 +74,7 @@ def test_pairs_and_transitions_have_full_passes(problem, step, samples):
 
 def test_inner_functions_that_are_no_finite_sums_are_refused():
     problem = xrisk.applications.hard_smooth(4, eps=0.005).problem
-    with pytest.raises(ValueError, match="SnapshotMSVR needs inner functions that are finite sums"):
+    with pytest.raises(ValueError, match="SnapshotMSVR needs inner finite sums"):
         SnapshotMSVR().prepare(problem)
 
 

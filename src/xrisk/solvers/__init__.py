@@ -31,6 +31,7 @@ from xrisk.solvers.coupled.sonex import SONEX as SONEX
 from xrisk.solvers.coupled.sonx import SONX as SONX
 from xrisk.solvers.coupled.sox import SOX as SOX
 from xrisk.solvers.coupled.ssd import SSD as SSD
+from xrisk.solvers.faces import Faces as Faces
 from xrisk.solvers.finite_sum.ascvrg import ASCVRG as ASCVRG
 from xrisk.solvers.finite_sum.csaga import CSAGA as CSAGA
 from xrisk.solvers.finite_sum.csvrg1 import CompositionalSVRG1 as CompositionalSVRG1

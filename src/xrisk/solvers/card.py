@@ -76,7 +76,7 @@ STRONGLY_CONVEX = Need(
     "a strongly convex penalty", lambda problem: bool(penalty_convexity(problem.penalty) > 0.0), "penalty"
 )
 FULL_PASSES = Need(
-    "inner functions that are finite sums",
+    "inner finite sums",
     lambda problem: all(verb.implemented(problem.inner) for verb in (exact_values, exact_vjp, inner_samples)),
     "inner",
 )
@@ -96,7 +96,7 @@ IN_PARTS = Need(
     "inner",
 )
 SHARED_SAMPLES = Need(
-    "inner functions of one component and of equally many samples, known by their numbers, such as Pairs",
+    "equally many numbered samples of all inner functions",
     lambda problem: shared_count(problem.inner) > 0,
     "inner",
 )

@@ -22,6 +22,7 @@ from xrisk.solvers.coupled.sonex import SONEX
 from xrisk.solvers.coupled.sonx import SONX
 from xrisk.solvers.coupled.sox import SOX
 from xrisk.solvers.coupled.ssd import SSD
+from xrisk.solvers.faces import Faces
 from xrisk.solvers.finite_sum.ascvrg import ASCVRG
 from xrisk.solvers.finite_sum.csaga import CSAGA
 from xrisk.solvers.finite_sum.csvrg1 import CompositionalSVRG1
@@ -90,13 +91,14 @@ CATALOGUE: dict[str, Any] = {
     "alexr2": ALEXRDL(length=100, smoothing=0.05, momentum=0.5),
     "svrpda-i": SVRPDAI(),
     "svrpda-ii": SVRPDAII(),
-    "compositional-svrg-1": CompositionalSVRG1(),
-    "compositional-svrg-2": CompositionalSVRG2(),
+    "csvrg-1": CompositionalSVRG1(),
+    "csvrg-2": CompositionalSVRG2(),
     "ascvrg": ASCVRG(),
     "c-saga": CSAGA(),
     "spdc": SPDC(),
-    "batch-gradient": BatchGradient(),
-    "batch-gradient-nesterov": BatchGradient(acceleration=Nesterov()),
+    "gradient": BatchGradient(),
+    "gradient-nesterov": BatchGradient(acceleration=Nesterov()),
+    "faces": Faces(),
     "newton": Newton(),
     "composite-newton": CompositeNewton(),
     "smoothed-lbfgs": SmoothedLBFGS(),

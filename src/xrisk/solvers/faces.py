@@ -63,7 +63,7 @@ def _is_least_squares(problem: Problem) -> bool:
 
 
 LEAST_SQUARES = Need(
-    "squared losses of a linear model under the identity, and a ridge with a domain whose faces are known",
+    "least squares with a ridge, on a domain of known faces",
     _is_least_squares,
     "penalty",
 )
