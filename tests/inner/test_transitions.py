@@ -22,7 +22,7 @@ from xrisk.inner import (
     new_batch,
     sample_lipschitz,
 )
-from xrisk.inner.generated import generated_means, hashed, materialised, uniform_at, write_entries
+from xrisk.inner.generated import generated_means, hashed, materialised, numbers_at, write_entries
 from xrisk.inner.numbered import part_count, sample_parts, sample_range
 from xrisk.inner.transitions import draw_transition, transition_at, transition_range
 from xrisk.solvers.card import IN_PARTS
@@ -185,12 +185,12 @@ def test_generated_numbers_depend_on_the_seed():
 
 
 def test_compiled_hashes_are_those_of_python():
-    compiled, plain = np.empty((2, 6)), np.empty((2, 6))
+    compiled, plain = np.empty((2, 2, 6)), np.empty((2, 2, 6))
     for seed in (0, LARGE):
-        write_entries(seed, LARGE - 1, 1, compiled)
+        write_entries(seed, LARGE - 1, *compiled)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            write_entries.py_func(np.int64(seed), np.int64(LARGE - 1), 1, plain)
+            write_entries.py_func(np.int64(seed), np.int64(LARGE - 1), *plain)
         np.testing.assert_array_equal(compiled, plain)
 
 
@@ -204,7 +204,7 @@ def test_hashes_stay_in_their_range():
     found = [hashed(z, 0) for z in (0, 1, LARGE, LARGE - 1)]
     assert all(0 <= z <= LARGE for z in found)
     assert len(set(found)) == 4
-    assert all(0.0 < uniform_at(z, z) < 1.0 for z in found)
+    assert all(0.0 < number < 1.0 for z in found for number in numbers_at(z, z))
 
 
 def test_generated_means_are_those_of_the_matrix():

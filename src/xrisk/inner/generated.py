@@ -11,9 +11,9 @@ from xrisk.functions.parameters import count
 from xrisk.inner.oracle import uniform_index
 from xrisk.inner.transitions import draw_transition, largest_sample, transition_at, transition_count, transition_range
 
+LOW = 2**32 - 1
 MASK = 2**64 - 1
 GOLDEN, FIRST, SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # of splitmix64
-CHANCES, REWARDS = 0, 1  # streams
 BLOCK = 2**20  # numbers of a block of rows that is generated at a time
 
 
@@ -73,8 +73,7 @@ def materialised(law: Generated) -> tuple[np.ndarray, np.ndarray]:
     """P and the rewards (S, S): for few states."""
     states = law.sums.size
     u, reward = np.empty((2, states, states))
-    specialise(write_entries, law)(law.seed, 0, CHANCES, u)
-    specialise(write_entries, law)(law.seed, 0, REWARDS, reward)
+    specialise(write_entries, law)(law.seed, 0, u, reward)
     return u / law.sums[:, None], reward
 
 
@@ -88,8 +87,7 @@ def generated_means(law: Generated, features: np.ndarray) -> tuple[np.ndarray, n
         for first in range(low, high, size):
             rows = slice(first, min(first + size, high))
             block = u[: rows.stop - first]
-            specialise(write_entries, law)(law.seed, first, CHANCES, block)
-            specialise(write_rewards, law)(law.seed, first, block, rewards[rows])
+            specialise(write_chances, law)(law.seed, first, block, rewards[rows])
             np.matmul(block, features, out=means[rows])
 
     with one_thread_each():
@@ -120,48 +118,51 @@ def _hashed(key, j):
     return wrapped
 
 
-@register_jitable
-def row_key(seed, stream, i):
+@register_jitable(forceinline=True)
+def row_key(seed, i):
     """Where the numbers of row i begin."""
-    return hashed(hashed(seed, stream), i)
+    return hashed(hashed(seed, 0), i)
 
 
-@register_jitable
-def uniform_at(key, j):
-    """Number j of a row, in (0, 1): one of the middles of 2⁵² equal intervals."""
-    return ((hashed(key, j) >> 11) + 0.5) * 2.0**-52
+@register_jitable(forceinline=True)
+def numbers_at(key, j):
+    """u and r of column j of a row, in (0, 1): middles of 2³¹ and of 2³² equal intervals, by one hash."""
+    z = hashed(key, j)
+    return ((z >> 32) + 0.5) * 2.0**-31, ((z & LOW) + 0.5) * 2.0**-32
 
 
 @kernel
 def write_sums(seed, first, out, states):
     for b in range(out.size):
-        key, total = row_key(seed, CHANCES, first + b), 0.0
+        key, total = row_key(seed, first + b), 0.0
         for j in range(states):
-            total += uniform_at(key, j)
+            total += numbers_at(key, j)[0]
         out[b] = total
 
 
 @kernel
-def write_entries(seed, first, stream, out):
-    for b in range(out.shape[0]):
-        key = row_key(seed, stream, first + b)
-        for j in range(out.shape[1]):
-            out[b, j] = uniform_at(key, j)
-
-
-@kernel
-def write_rewards(seed, first, u, out):
+def write_entries(seed, first, u, reward):
     for b in range(u.shape[0]):
-        key, total = row_key(seed, REWARDS, first + b), 0.0
+        key = row_key(seed, first + b)
         for j in range(u.shape[1]):
-            total += u[b, j] * uniform_at(key, j)
-        out[b] = total
+            u[b, j], reward[b, j] = numbers_at(key, j)
+
+
+@kernel
+def write_chances(seed, first, u, means):
+    """u of a block of rows, and Σⱼ u_ij r_ij."""
+    for b in range(u.shape[0]):
+        key, total = row_key(seed, first + b), 0.0
+        for j in range(u.shape[1]):
+            u[b, j], reward = numbers_at(key, j)
+            total += u[b, j] * reward
+        means[b] = total
 
 
 @transition_at.of(Generated)
 def _(law, i, k):
-    weight = law.sums.size * uniform_at(row_key(law.seed, CHANCES, i), k) / law.sums[i]
-    return k, uniform_at(row_key(law.seed, REWARDS, i), k), weight
+    u, reward = numbers_at(row_key(law.seed, i), k)
+    return k, reward, law.sums.size * u / law.sums[i]
 
 
 @draw_transition.of(Generated)
@@ -171,10 +172,12 @@ def _(law, i, rng):
 
 @draw_transition.of(GeneratedSimulator)
 def _(law, i, rng):
-    key, j = row_key(law.seed, CHANCES, i), uniform_index(rng, 0, law.sums.size)
-    while rng.random() >= uniform_at(key, j):
+    key, j = row_key(law.seed, i), uniform_index(rng, 0, law.sums.size)
+    u, reward = numbers_at(key, j)
+    while rng.random() >= u:
         j = uniform_index(rng, 0, law.sums.size)
-    return j, uniform_at(row_key(law.seed, REWARDS, i), j), 1.0
+        u, reward = numbers_at(key, j)
+    return j, reward, 1.0
 
 
 @transition_range.of(Generated)

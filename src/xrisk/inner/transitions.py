@@ -180,16 +180,13 @@ def _(g):
 
 @draw.of(Transitions)
 def _(g, i, rng, batch):
-    row, shift = batch.row, 0.0
-    for j in range(row.size):
-        row[j] = g.features[i, j]
-    for _ in range(batch.size):
+    row, share, shift = batch.row, 1.0 / batch.size, 0.0
+    for b in range(batch.size):
         successor, reward, weight = draw_transition(g.law, i, rng)
-        weight /= batch.size
-        shift -= weight * reward
-        if successor >= 0:
-            for j in range(row.size):
-                row[j] -= weight * g.discount * g.features[successor, j]
+        shift -= share * weight * reward
+        gain = share * weight * g.discount if successor >= 0 else 0.0  # row −1 is there, and counts nothing
+        for j in range(row.size):
+            row[j] = (row[j] if b > 0 else g.features[i, j]) - gain * g.features[successor, j]
     batch.shift[0] = shift
     return batch
 
