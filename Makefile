@@ -34,12 +34,14 @@ test-all: lint
 
 bench: $(BENCH_READY)
 	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/finite_sum.py
 
 rates: $(READY)
 	$(BIN)/python benchmarks/rates.py
 
 reproduce: $(READY)
 	$(BIN)/python benchmarks/race.py
+	$(BIN)/python experiments/svrpda/study.py
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache

@@ -76,7 +76,8 @@ def portfolio_case(study: dict[str, Any], seed: int) -> Case:
     """Returns in percent, complete periods; the optimum is in closed form."""
     generated = study["data"] == "generated"
     table = make_returns(5000, 50, n_factors=5, random_state=0) if generated else load_french(study["data"])
-    returns = table.returns[np.isfinite(table.returns).all(axis=1)][-study.get("last", 10**9) :]
+    returns = (100.0 if generated else 1.0) * table.returns[np.isfinite(table.returns).all(axis=1)]
+    returns = returns[-study.get("last", len(returns)) :]
     problem = mean_variance(returns)
     best = np.linalg.solve(2.0 * np.cov(returns.T, bias=True), returns.mean(axis=0))
     n = len(returns)
