@@ -180,6 +180,19 @@ def summary(found: dict[str, tuple[dict[str, Any], list[Line]]]) -> dict[str, An
     return numbers
 
 
+def as_markdown(numbers: dict[str, Any]) -> str:
+    """The table of a study, from what expected.json has of it."""
+    lines = [
+        f"| method | {' | '.join(f'calls to {goal:g}' for goal in GOALS)} | gap at the end |",
+        "|---|---|---|---|---|",
+    ]
+    for name, known in numbers.items():
+        calls = ("–" if reached is None else f"{reached:.2e}" for reached in known["calls_to"].values())
+        gap = "< 1e-15" if known["final_gap"] < 1e-15 else f"{known['final_gap']:.1e}"
+        lines.append(f"| {name} | {' | '.join(calls)} | {gap} |")
+    return "\n".join(lines)
+
+
 def draw(title: str, found: dict[str, tuple[dict[str, Any], list[Line]]], path: Path) -> None:
     """Medians of the gap against calls, from the lowest to the highest in pale."""
     from matplotlib.figure import Figure

@@ -123,6 +123,31 @@ class Pushed:
         return x / (1.0 + 0.1 * s)
 
 
+class SharedBellman:
+    """Policy evaluation with one inner map to R^2S: Gⱼ = (…, φᵢᵀx, S·P_ij(r_ij + γφⱼᵀx), …), Fᵢ(z) = (z_{2i−1} − z_{2i})²."""
+
+    def __init__(self, x0, P, reward, features, discount):
+        self.x0, self.P, self.reward, self.features, self.discount = x0, P, reward, features, discount
+        self.N, self.n = len(P), 2 * len(P)
+
+    def sample_value(self, k, j, x):
+        i, second = divmod(k, 2)
+        later = self.N * self.P[i, j] * (self.reward[i, j] + self.discount * self.features[j] @ x)
+        return later if second else self.features[i] @ x
+
+    def sample_gradient(self, k, j, x):
+        i, second = divmod(k, 2)
+        return self.N * self.P[i, j] * self.discount * self.features[j] if second else self.features[i]
+
+    def slope(self, z):
+        """∇ΣFᵢ(z), twice: the twin divides by the 2S components, the mean is over S states."""
+        residuals = z[::2] - z[1::2]
+        return 4.0 * np.column_stack([residuals, -residuals]).reshape(-1)
+
+    def prox(self, x, s):
+        return x
+
+
 class Square:
     """f(u) = u²."""
 

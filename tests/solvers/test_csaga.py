@@ -37,11 +37,23 @@ def test_the_means_are_those_of_the_points_that_are_kept(plain):
     np.testing.assert_allclose(state.means[:, 0], np.mean(seen, axis=1), rtol=1e-12)
 
 
+RNG = np.random.default_rng(0)
+P = RNG.random((10, 10))
+P /= P.sum(axis=1, keepdims=True)
+REWARD, FEATURES = RNG.random((10, 10)), RNG.random((10, 5))
+
+
 def mdp(sampling="uniform"):
-    rng = np.random.default_rng(0)
-    P = rng.random((10, 10))
-    P /= P.sum(axis=1, keepdims=True)
-    return bellman(P, rng.random((10, 10)), rng.random((10, 5)), sampling=sampling)
+    return bellman(P, REWARD, FEATURES, sampling=sampling)
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+def test_the_shared_form_of_the_paper_has_the_same_iterates(batch):
+    """SVRPDA supplement, equation (20): one inner map to R^2S; its first halves are the same for all samples."""
+    x0, xs = iterates(mdp(), CSAGA(0.1, batch=batch), steps=30)
+    shared = problems.SharedBellman(x0, P, REWARD, FEATURES, 0.9)
+    expected = csaga(shared, 30, np.random.default_rng(0), step=0.1, batch=batch)
+    np.testing.assert_allclose(xs, expected, rtol=1e-10, atol=1e-12)
 
 
 def test_the_mdp_of_the_paper_is_solved_with_its_step():
