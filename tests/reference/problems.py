@@ -124,7 +124,7 @@ class Pushed:
 
 
 class SharedBellman:
-    """Policy evaluation with one inner map to R^2S: Gⱼ = (…, φᵢᵀx, S·P_ij(r_ij + γφⱼᵀx), …), Fᵢ(z) = (z_{2i−1} − z_{2i})²."""
+    """Policy evaluation with one inner map: Gⱼ = (…, φᵢᵀx, S·P_ij(r_ij + γφⱼᵀx), …), Fᵢ(z) = (z_{2i−1} − z_{2i})²."""
 
     def __init__(self, x0, P, reward, features, discount):
         self.x0, self.P, self.reward, self.features, self.discount = x0, P, reward, features, discount
