@@ -155,3 +155,7 @@ def test_a_kink_is_no_obstacle():
 def test_what_is_wrong_is_said_in_one_sentence(solver, keeps_jacobians, change, error, words):
     with pytest.raises(error, match=words):
         solver(**change).prepare(chi2_logistic())
+
+
+def test_epochs_may_double():
+    Growing(5, 2).check()
