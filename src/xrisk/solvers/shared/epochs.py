@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import specialise
+from xrisk.compile import canonical, specialise
 from xrisk.generic import generic
 from xrisk.inner.oracle import inner_dim, inner_samples, uniform_index
 from xrisk.problem import Problem
@@ -73,9 +73,11 @@ def settled_epoch(epoch: Any, problem: Problem, sampled: int) -> Any:
         return -(-inner_samples(problem.inner) // sampled)
     if isinstance(epoch, tuple) and epoch_of.implemented(epoch):
         epoch.check()  # type: ignore[attr-defined]
-        return epoch
+        return canonical(epoch)
     epoch = whole("epoch", epoch)
     check_count("epoch", epoch)
+    if epoch > sys.maxsize:
+        raise ValueError(f"epoch must be at most {sys.maxsize}, got {epoch}")
     return epoch
 
 
