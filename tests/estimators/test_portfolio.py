@@ -357,3 +357,10 @@ def test_a_solver_for_single_samples_gets_exact_deviations():
 def test_a_class_is_no_solver():
     with pytest.raises(ValueError, match="solver must be 'auto' or a solver spec"):
         MeanVariancePortfolio(solver=xrisk.solvers.ALEXR).fit(with_cash())
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_returns_far_from_zero_do_not_keep_a_fit_from_ending():
+    returns = 7e4 + np.random.default_rng(4).normal(0.005, 0.05, (60, 6))
+    portfolio = MeanVariancePortfolio(long_only=False, budget=0.0, leverage=1.5, l2=0.1, max_iter=1000).fit(returns)
+    assert portfolio.stop_ is not Stop.ITERATIONS

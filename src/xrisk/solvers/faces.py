@@ -261,7 +261,9 @@ def _at(task: LeastSquares, solver: Faces, state: FacesState, w: np.ndarray) -> 
     value = rows + penalty
     conjugate = float(worthwhile(bound_conjugate, w.size, r)(r, -pull, np.zeros(w.size)))
     gap = max(float(penalty + conjugate + pull @ w), 0.0)
-    better = gap < 0.9 * state.best or value < state.value - 1e-13 * abs(state.value)
+    # of large terms that cancel, what rounding leaves of the objective goes up and down without an end
+    noise = 1e-13 * (abs(value) + float(np.abs(task.c + task.linear) @ np.abs(w)))
+    better = gap < 0.9 * state.best or not value >= state.value - noise
     since, ended = 0 if better else state.since + 1, 0
     if gap <= max(solver.tol * abs(value), LEAST * task.size):
         ended = ENDINGS.index(Stop.CONVERGED)
