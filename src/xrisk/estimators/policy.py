@@ -15,6 +15,7 @@ from xrisk.inner import Generated
 from xrisk.problem import Problem
 from xrisk.registry import savable
 from xrisk.run import Result, Stop
+from xrisk.solvers.card import suits
 
 SAMPLINGS = ("simulator", "uniform", "exact")  # the first that a solver can use
 
@@ -152,7 +153,7 @@ class PolicyEvaluator(LinearRobust):
         penalty = penalty_on(self.l2)
         for sampling in SAMPLINGS:
             problem = residual_problem(chain, features, self.discount, penalty, sampling)
-            if all(need.met(problem) for need in _needs(self.solver)):
+            if suits(self.solver, problem):
                 return problem
         return residual_problem(chain, features, self.discount, penalty, SAMPLINGS[0])
 
@@ -166,6 +167,8 @@ class PolicyEvaluator(LinearRobust):
             raise ValueError(f"n_left_out_ must be a whole number from 0 on, got {self.n_left_out_!r}")
 
     def _advice(self, result: Result) -> str:
+        if not (self.l2 or isinstance(self.solver, str)):
+            return "without a penalty only solver='auto' proves a bound, with l2 > 0 every solver may"
         if not self.l2 and result.stop is Stop.ROUNDING:
             return (
                 "without a penalty a proof needs features of which none is a combination of others and residuals that "
@@ -185,10 +188,6 @@ class PolicyEvaluator(LinearRobust):
     def predict(self, X: Any) -> np.ndarray:
         """The value of each state, φᵀw."""
         return self._scores(X)[:, 0]
-
-
-def _needs(solver: Any) -> tuple[Any, ...]:
-    return solver.card().needs if hasattr(solver, "card") else ()
 
 
 def _trajectory(states: int) -> tuple[np.ndarray, np.ndarray]:
