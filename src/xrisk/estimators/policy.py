@@ -1,5 +1,6 @@
 """Values of the states of a Markov decision process under a fixed policy."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,6 +9,7 @@ from sklearn.utils.validation import _check_y, check_consistent_length, validate
 from xrisk.applications.arguments import as_number
 from xrisk.applications.chain_arguments import Names, chain_of, finite_rewards
 from xrisk.applications.policy import averaged_problem, penalty_on, residual_problem, state_features
+from xrisk.certificate import between
 from xrisk.estimators.base import FITTED, SOLVING, LinearRobust, Training
 from xrisk.estimators.watching import with_callbacks
 from xrisk.functions.parameters import require
@@ -17,6 +19,7 @@ from xrisk.registry import savable
 from xrisk.run import Result, Stop
 from xrisk.solvers.card import suits
 
+REWRITTEN = 1e-13  # of the objective at w = 0, by which the rewritten objective may be off
 SAMPLINGS = ("simulator", "uniform", "exact")  # the first that a solver can use
 
 
@@ -156,6 +159,14 @@ class PolicyEvaluator(LinearRobust):
             if suits(self.solver, problem):
                 return problem
         return residual_problem(chain, features, self.discount, penalty, SAMPLINGS[0])
+
+    def _proved(self, problem: Problem, result: Result) -> Result:
+        """The result with a certificate of the residuals themselves: rewritten, the objective errs by rounding."""
+        proved, known = super()._proved(problem, result), result.certificate
+        if not isinstance(self.solver, str) or known is None:
+            return proved
+        slack = REWRITTEN * abs(problem.value(np.zeros(result.w.size)))
+        return replace(proved, certificate=between(known.primal + slack, known.dual - slack))
 
     def _keep(self, problem: Problem, result: Result, training: Training) -> None:
         super()._keep(problem, result, training)
