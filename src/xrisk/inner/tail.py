@@ -33,7 +33,7 @@ from xrisk.inner.sorted_pairs import PairTerms, pair_terms
 
 
 class Tail(NamedTuple):
-    """gᵢ(w) = mean of the ``count`` largest over j of ℓ(side·⟨xᵢ − xⱼ, w⟩, 1), pairs (i, j) those of ``pairs``.
+    """gᵢ(w) = mean of the ``top`` largest over j of ℓ(side·⟨xᵢ − xⱼ, w⟩, 1), pairs (i, j) those of ``pairs``.
 
     The loss must not increase with the margin. Samples are drawn from all rows j: the mean of a batch is no estimate
     of gᵢ, so that `draw` is all that sampled methods get; those that know the threshold of gᵢ go on from there.
@@ -43,18 +43,18 @@ class Tail(NamedTuple):
     >>> import numpy as np
     >>> from xrisk.applications import two_way_partial_auc
     >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), [-1, 1, -1, 1]
-    >>> two_way_partial_auc(X, y, min_tpr=0.0, max_fpr=0.5).inner.count
+    >>> two_way_partial_auc(X, y, min_tpr=0.0, max_fpr=0.5).inner.top
     1
     """
 
     pairs: Pairs = Pairs()
-    count: int = 1
+    top: int = 1
 
     def check(self) -> None:
-        """Refuse a count of rows j that are not there, and a loss that may increase; `Pairs` checks itself."""
+        """Refuse a number of rows j that are not there, and a loss that may increase; `Pairs` checks itself."""
         most, loss = self.pairs.inner.size, self.pairs.loss
-        if isinstance(self.count, bool) or self.count not in range(1, most + 1):
-            raise ValueError(f"count must be a whole number from 1 to {most}, got {self.count!r}")
+        if isinstance(self.top, bool) or self.top not in range(1, most + 1):
+            raise ValueError(f"top must be a whole number from 1 to {most}, got {self.top!r}")
         if not (loss_domain.implemented(loss) and loss_domain(loss, 1.0)[1] <= 0.0):
             raise ValueError(f"loss must not increase with the margin, and say so by loss_domain, got {loss!r}")
 
@@ -157,7 +157,7 @@ def tail_scores(g: Tail, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def tail_terms(g: Tail, ahead: np.ndarray, behind: np.ndarray, share: np.ndarray) -> tuple[PairTerms, Chosen]:
     """What the pairs (i, j in the tail) add up to, ``share`` (n,) being what each row i counts in sums over i."""
-    weight = top_weights(behind, g.count)
+    weight = top_weights(behind, g.top)
     places = np.flatnonzero(weight)
     chosen = Chosen(places, weight[places])
     return pair_terms(g.pairs.loss, ahead, behind[places], share, chosen.weight), chosen
@@ -192,9 +192,9 @@ def top_weights(u: np.ndarray, size: float) -> np.ndarray:
     edge = np.partition(u, u.size - rank)[u.size - rank]
     above, equal = u > edge, u == edge
     left = max(1.0 - np.count_nonzero(above) / size, 0.0)
-    return above / size + equal * (left / max(np.count_nonzero(equal), 1))
+    return above / size + equal * (left / max(int(np.count_nonzero(equal)), 1))
 
 
-def tail_of(pairs: Pairs, count: int) -> Any:
+def tail_of(pairs: Pairs, top: int) -> Any:
     """The pairs themselves where the tail is all of them."""
-    return pairs if count == pairs.inner.size else Tail(pairs, count)
+    return pairs if top == pairs.inner.size else Tail(pairs, top)
