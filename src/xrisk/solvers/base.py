@@ -25,6 +25,7 @@ class Stop(enum.Enum):
     ORACLE_CALLS = "the budget of oracle calls is used up"
     SECONDS = "the budget of seconds is used up"
     ROUNDING = "the method can do no better in floating point"
+    LOCAL = "a local optimum: the surrogate is bounded, not convex, and nothing is proved of it"
     FLAT = "the objective is flat to the tolerance but w still moves: the minimum may not be attained"
     UNBOUNDED = "the objective falls without bound"
     INTERRUPTED = "interrupted: this is the best point seen so far"
