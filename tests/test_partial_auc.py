@@ -1,5 +1,7 @@
 """Partial AUC against its definitions in fractions, scikit-learn, replicated rows and a model's tied scores."""
 
+from fractions import Fraction
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -156,7 +158,9 @@ def test_the_area_is_continuous_in_its_borders(min_tpr, max_fpr, shift):
     assert there == pytest.approx(here, abs=1e-5)
 
 
-@pytest.mark.parametrize(("min_tpr", "max_fpr"), [(np.nextafter(1.0, 0.0), 1.0), (0.0, 5e-324), (1 - 1e-9, 1e-9)])
+@pytest.mark.parametrize(
+    ("min_tpr", "max_fpr"), [(np.nextafter(1.0, 0.0), 1.0), (0.0, 5e-324), (np.nextafter(1.0, 0.0), 5e-324)]
+)
 def test_a_sliver_has_a_score_in_the_unit_interval(table, min_tpr, max_fpr):
     assert 0.0 <= partial_auc_score(*table, min_tpr=min_tpr, max_fpr=max_fpr) <= 1.0
     assert 0.0 <= partial_auc_score(*table, min_tpr=min_tpr, max_fpr=max_fpr, sample_weight=np.ones(300)) <= 1.0
@@ -223,6 +227,13 @@ def test_arguments_stay_as_they_are(table):
 
 def test_whole_numbers_too_long_for_floats_are_told_apart():
     assert partial_auc_score([1, 0], [2**53 + 1, 2**53]) == 1.0
+
+
+@pytest.mark.parametrize("number", [np.float32, np.float64, Fraction])
+def test_borders_may_be_numbers_of_any_kind(table, number):
+    found = partial_auc_score(*table, min_tpr=number(0.25), max_fpr=number(0.375))
+    assert found == partial_auc_score(*table, min_tpr=0.25, max_fpr=0.375)
+    assert type(found) is float
 
 
 def test_infinite_scores_are_the_first_and_the_last():

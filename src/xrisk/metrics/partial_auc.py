@@ -11,8 +11,8 @@ from xrisk.metrics.roc import (
     area_inside,
     area_share,
     block_weights,
-    check_region,
     ranked_rows,
+    region_of,
     roc_curve_of,
     share_of,
 )
@@ -77,12 +77,13 @@ def partial_auc_score(
     >>> partial_auc_score(y, score, min_tpr=0.5, max_fpr=0.7, method="counts")
     0.5
     """
-    check_region(min_tpr, max_fpr)
+    min_tpr, max_fpr = region_of(min_tpr, max_fpr)
     chosen = method_of(method, min_tpr, sample_weight)
     rows = ranked_rows(y_true, y_score, sample_weight, pos_label)
     if rows.weight is not None:
         return chosen(*block_weights(rows), min_tpr, max_fpr)
-    return OF_SCORES[method](rows.scores[rows.positive], rows.scores[~rows.positive], min_tpr, max_fpr)
+    pos, neg = _chosen(rows.scores, rows.positive), _chosen(rows.scores, ~rows.positive)
+    return OF_SCORES[method](pos, neg, min_tpr, max_fpr)
 
 
 def partial_auc_scorer(
@@ -112,7 +113,7 @@ def partial_auc_scorer(
     >>> cross_val_score(GaussianNB(), X, y, scoring=scorer, cv=3).round(2).tolist()
     [0.92, 0.96, 0.97]
     """
-    check_region(min_tpr, max_fpr)
+    min_tpr, max_fpr = region_of(min_tpr, max_fpr)
     method_of(method, min_tpr, None)
     of_label = {} if pos_label is None else {"pos_label": pos_label}
     options: dict[str, Any] = {"min_tpr": min_tpr, "max_fpr": max_fpr, "method": method} | of_label
@@ -227,7 +228,11 @@ def _line(pos: np.ndarray, neg: np.ndarray, score: Any) -> tuple[np.ndarray, np.
 
 
 def _within(scores: np.ndarray, low: Any, high: Any) -> np.ndarray:
-    return scores[(scores > low) & (scores < high)]
+    return _chosen(scores, (scores > low) & (scores < high))
+
+
+def _chosen(scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    return scores[np.flatnonzero(mask)]  # by numbers: a mask of no pattern is up to five times as slow
 
 
 def _won(pos: np.ndarray, neg: np.ndarray) -> int:
@@ -237,7 +242,9 @@ def _won(pos: np.ndarray, neg: np.ndarray) -> int:
     if len(pos) == 0:
         return 0
     pos, neg = np.sort(pos), np.sort(neg)
-    below = np.searchsorted(neg, pos)
-    tied = neg[np.minimum(below, len(neg) - 1)] == pos  # where a search to the right finds something else
-    ties = np.searchsorted(neg, pos[tied], side="right") - below[tied]
-    return 2 * int(below.sum()) + int(ties.sum())
+    first = np.flatnonzero(np.append(True, pos[1:] != pos[:-1]))  # of many ties one is looked for
+    score, times = pos[first], np.diff(np.append(first, len(pos)))
+    below = np.searchsorted(neg, score)
+    tied = neg[np.minimum(below, len(neg) - 1)] == score  # where a search to the right finds something else
+    ties = np.searchsorted(neg, score[tied], side="right") - below[tied]
+    return 2 * int(times @ below) + int(times[tied] @ ties)

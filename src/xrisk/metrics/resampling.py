@@ -7,7 +7,7 @@ import numpy as np
 
 from xrisk.metrics.arguments import is_count, is_number
 from xrisk.metrics.partial_auc import method_of
-from xrisk.metrics.roc import RankedRows, block_weights, blocks_of, check_region, ranked_rows
+from xrisk.metrics.roc import RankedRows, block_weights, blocks_of, ranked_rows, region_of
 
 
 class PartialAUCDifference(NamedTuple):
@@ -64,7 +64,7 @@ def partial_auc_interval(
     >>> round(low, 2), round(high, 2)
     (0.22, 0.43)
     """
-    check_region(min_tpr, max_fpr)
+    min_tpr, max_fpr = region_of(min_tpr, max_fpr)
     chosen = method_of(method, min_tpr, sample_weight)
     rows = _resamplable(ranked_rows(y_true, y_score, sample_weight, pos_label))
     _check_resampling(confidence, n_resamples)
@@ -116,7 +116,7 @@ def partial_auc_difference(
     >>> [round(number, 2) for number in found]
     [0.11, 0.05, 0.17]
     """
-    check_region(min_tpr, max_fpr)
+    min_tpr, max_fpr = region_of(min_tpr, max_fpr)
     chosen = method_of(method, min_tpr, sample_weight)
     both = [
         _resamplable(ranked_rows(y_true, y_score, sample_weight, pos_label)),

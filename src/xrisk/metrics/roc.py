@@ -64,7 +64,7 @@ def roc_region(
     >>> round(region.score, 6)
     0.333333
     """
-    check_region(min_tpr, max_fpr)
+    min_tpr, max_fpr = region_of(min_tpr, max_fpr)
     fpr, tpr = corners(*roc_curve_of(*block_weights(ranked_rows(y_true, y_score, sample_weight, pos_label))))
     score = area_share(fpr, tpr, min_tpr, max_fpr)
     if len(fpr) > POINTS:
@@ -114,7 +114,7 @@ def area_share(fpr: np.ndarray, tpr: np.ndarray, min_tpr: float, max_fpr: float)
 
 def share_of(area: float, min_tpr: float, max_fpr: float) -> float:
     """An area as a share of (1 − min_tpr) max_fpr; rounding leaves it in [0, 1]."""
-    return min(1.0, max(0.0, area / ((1.0 - min_tpr) * max_fpr)))
+    return min(1.0, max(0.0, area / (1.0 - min_tpr) / max_fpr))  # the product may be too small for a number
 
 
 def _between(x: np.ndarray, y: np.ndarray, at: float) -> float:
@@ -203,7 +203,7 @@ def scores_of(name: str, values: Any) -> np.ndarray:
 def _column(name: str, values: Any) -> np.ndarray:
     """One value for each row; a matrix of one column is one too."""
     if np.ma.is_masked(values):
-        raise ValueError(f"{name} must have a value in every row, some are masked")
+        raise ValueError(f"{name} must have a value in every row, some are missing")
     try:
         array = np.asarray(values)
     except ValueError as error:
@@ -252,9 +252,10 @@ def _listed(classes: list[Any], most: int = 5) -> str:
     return f"{shown} alone" if len(classes) == 1 else f"{shown}, …" if len(classes) > most else shown
 
 
-def check_region(min_tpr: Any, max_fpr: Any) -> None:
-    """Refuse a region without area."""
+def region_of(min_tpr: Any, max_fpr: Any) -> tuple[float, float]:
+    """The borders of a region in double precision, whatever numbers they are; one without area is refused."""
     if not is_number(min_tpr, 0.0, 1.0) or min_tpr == 1:
         raise ValueError(f"min_tpr must be in [0, 1), got {min_tpr!r}")
     if not is_number(max_fpr, 0.0, 1.0) or max_fpr == 0:
         raise ValueError(f"max_fpr must be in (0, 1], got {max_fpr!r}")
+    return float(min_tpr), float(max_fpr)
