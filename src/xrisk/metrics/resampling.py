@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.metrics.arguments import is_count, is_number
+from xrisk.metrics.intervals import middle
 from xrisk.metrics.partial_auc import method_of
 from xrisk.metrics.roc import RankedRows, block_weights, blocks_of, ranked_rows, region_of
 
@@ -70,7 +71,7 @@ def partial_auc_interval(
     _check_resampling(confidence, n_resamples)
     rng = np.random.default_rng(random_state)
     found = _resampled([rows], chosen, (min_tpr, max_fpr), int(n_resamples), rng)
-    return _percentiles(found[:, 0], confidence)
+    return middle(found[:, 0], confidence)
 
 
 def partial_auc_difference(
@@ -126,7 +127,7 @@ def partial_auc_difference(
     rng = np.random.default_rng(random_state)
     found = _resampled(both, chosen, (min_tpr, max_fpr), int(n_resamples), rng)
     ours, theirs = (chosen(*block_weights(rows), min_tpr, max_fpr) for rows in both)
-    return PartialAUCDifference(ours - theirs, *_percentiles(found[:, 0] - found[:, 1], confidence))
+    return PartialAUCDifference(ours - theirs, *middle(found[:, 0] - found[:, 1], confidence))
 
 
 def _resampled(
@@ -166,15 +167,13 @@ def _classes(rows: RankedRows) -> tuple[np.ndarray, np.ndarray]:
     return np.flatnonzero(rows.positive), np.flatnonzero(~rows.positive)
 
 
-def _percentiles(sample: np.ndarray, confidence: float) -> tuple[float, float]:
-    low, high = np.quantile(sample, [0.5 - confidence / 2.0, 0.5 + confidence / 2.0])
-    return float(low), float(high)
-
-
 def _resamplable(rows: RankedRows) -> RankedRows:
-    least = min(len(some) for some in _classes(rows))
-    if least < 2:
-        raise ValueError("y_true must have at least two rows of each class, and of weight, to draw from, one has one")
+    pos, neg = (len(some) for some in _classes(rows))
+    if min(pos, neg) < 2:
+        raise ValueError(
+            "y_true must have at least two rows of each class to draw from, those of weight zero left out, "
+            f"got {pos} and {neg}"
+        )
     return rows
 
 
