@@ -22,11 +22,13 @@ if TYPE_CHECKING:
         GroupDRORegressor,
         MeanVariancePortfolio,
         MultiTaskGroupDROClassifier,
+        PartialAUCClassifier,
         PNormPushClassifier,
         PolicyEvaluator,
         PrecisionAtKClassifier,
         RobustLogisticRegression,
         TopPushClassifier,
+        TwoWayPartialAUCClassifier,
     )
     from xrisk.persistence import load, save
 
@@ -59,6 +61,7 @@ __all__ = [
     "MeanVariancePortfolio",
     "MultiTaskGroupDROClassifier",
     "PNormPushClassifier",
+    "PartialAUCClassifier",
     "PolicyEvaluator",
     "PrecisionAtKClassifier",
     "Problem",
@@ -67,6 +70,7 @@ __all__ = [
     "Stop",
     "TopPushClassifier",
     "Trace",
+    "TwoWayPartialAUCClassifier",
     "certify",
     "datasets",
     "functions",

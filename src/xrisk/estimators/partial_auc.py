@@ -272,7 +272,8 @@ class RegionClassifier(TwoClassRobust):
 
     def predict(self, X: Any) -> np.ndarray:
         """The class of each row: positive where the score is above ``threshold_``."""
-        return self.classes_[(self.decision_function(X) > self.threshold_).astype(int)]
+        scores = self.decision_function(X)
+        return self.classes_[(scores > self.threshold_).astype(int)]
 
     def _check_fitted(self) -> None:
         super()._check_fitted()

@@ -17,6 +17,7 @@ import scipy.optimize
 from scipy.special import expit
 
 from xrisk.data.products import row_adjoint, row_scores
+from xrisk.data.threads import one_thread_each
 from xrisk.inner.pairs import Pairs
 from xrisk.inner.passes import column_sizes
 
@@ -146,7 +147,8 @@ class Ranking(NamedTuple):
                 raise StopIteration
 
         options = {"maxiter": steps, "ftol": 1e-7}
-        scipy.optimize.minimize(value_and_slope, first, jac=True, method="L-BFGS-B", callback=look, options=options)
+        with one_thread_each():  # products of short vectors wait longer for threads than they take
+            scipy.optimize.minimize(value_and_slope, first, jac=True, method="L-BFGS-B", callback=look, options=options)
         return best[0]
 
 
