@@ -234,8 +234,8 @@ class RegionClassifier(TwoClassRobust):
         self.training_score_ = self._ranking(training.X, training.target).step_at(w).score
 
     def _ranking(self, X: Any, target: np.ndarray) -> Ranking:
-        sides = (row_numbers(np.flatnonzero(side), target.size) for side in (target > 0, target < 0))
-        return ranking_of(Pairs(as_rows(X), *sides), *self._rates())
+        positive, negative = (row_numbers(np.flatnonzero(side), target.size) for side in (target > 0, target < 0))
+        return ranking_of(Pairs(as_rows(X), positive, negative), *self._rates())
 
     def _model(self, w: np.ndarray, training: Training) -> dict[str, Any]:
         return {"coef_": np.array(w, dtype=training.X.dtype)[None, :], "intercept_": np.zeros(1, training.X.dtype)}
