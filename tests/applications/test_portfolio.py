@@ -130,3 +130,19 @@ def test_what_is_wrong_is_named(options, sentence):
 def test_a_domain_is_a_spec():
     with pytest.raises(TypeError, match="domain must be a domain spec"):
         mean_variance(RETURNS, domain="simplex")
+
+
+def test_equal_returns_have_no_variance():
+    assert not moments(np.full((60, 2), 0.004)).covariance.any()
+
+
+def test_periods_without_weight_do_not_make_equal_returns_vary():
+    returns = np.append(np.full((60, 1), 0.004), [[1.0]], axis=0)
+    assert moments(returns, np.append(np.ones(60), 0.0)).covariance[0, 0] == 0.0
+
+
+@pytest.mark.parametrize("domain", [fn.L1Ball(1.0), fn.SolidSimplex(1.0), fn.LeveragedBudget(1.0, 1.5)], ids=str)
+def test_auto_says_what_takes_a_domain_that_it_does_not(domain):
+    problem = mean_variance([[1.0, 0.0], [3.0, 2.0]], domain=domain)
+    with pytest.raises(ValueError, match=rf"do not take the domain {type(domain).__name__}: Faces\(\) does"):
+        xrisk.minimize(problem, xrisk.solvers.Auto(), budget=xrisk.Budget(iterations=10))

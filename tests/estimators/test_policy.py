@@ -296,3 +296,38 @@ def test_what_is_wrong_is_said_in_one_sentence(options, sentence):
 def test_a_discount_that_is_no_number_is_refused():
     with pytest.raises(TypeError, match="discount must be a number, got 'much'"):
         fitted(discount="much")
+
+
+def test_a_fit_without_residual_is_not_given_a_bound_above_it():
+    rng = np.random.default_rng(0)
+    features, P = rng.standard_normal((7, 7)), rng.random((7, 7))
+    P /= P.sum(axis=1, keepdims=True)
+    model = PolicyEvaluator(0.999999).fit(features, transitions=P, rewards=20.0 * rng.random((7, 7)))
+    assert model.certificate_.dual <= 1e-17
+
+
+def test_sparse_features_of_generated_transitions():
+    mdp = make_mdp(2001, 3, random_state=0)
+    dense = PolicyEvaluator().fit(mdp.features, transitions=mdp.transitions)
+    sparse = PolicyEvaluator().fit(scipy.sparse.csr_array(mdp.features), transitions=mdp.transitions)
+    np.testing.assert_allclose(sparse.coef_, dense.coef_, rtol=1e-9)
+
+
+def test_a_class_is_no_solver():
+    with pytest.raises(ValueError, match="solver must be 'auto' or a solver spec"):
+        PolicyEvaluator(solver=xrisk.solvers.ALEXR).fit(np.eye(2), [1.0, 2.0])
+
+
+def test_sampled_methods_without_a_penalty_are_told_that_they_prove_nothing():
+    with pytest.warns(UserWarning, match="without a penalty only solver='auto' proves a bound"):
+        PolicyEvaluator(solver=xrisk.solvers.SPDC(), max_iter=3).fit(np.ones((3, 1)), [1.0, 2.0, 3.0])
+
+
+def test_a_table_of_observed_transitions_is_told_to_be_a_tuple():
+    with pytest.raises(ValueError, match=r"got \(2, 3\): observed transitions are a tuple \(states, successors\)"):
+        PolicyEvaluator().fit(np.eye(4), transitions=[[0, 1, 2], [1, 2, 3]], rewards=[1.0, 1.0, 1.0])
+
+
+def test_sparse_rewards_of_observed_transitions_are_refused_by_their_shape():
+    with pytest.raises(ValueError, match=r"rewards must have shape \(2,\).*got \(3, 3\)"):
+        PolicyEvaluator().fit(np.eye(3), transitions=([0, 1], [1, 2]), rewards=scipy.sparse.eye_array(3))

@@ -314,3 +314,53 @@ def test_a_memory_map_is_not_copied(tmp_path):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak <= 2 * read.nbytes
+
+
+def with_cash(rate=0.004):
+    returns = np.random.default_rng(0).normal(0.01, 0.05, (60, 4))
+    returns[:, 2] = rate  # sixty times 0.004 do not sum to 60 · 0.004
+    return returns
+
+
+@pytest.mark.parametrize("limits", [{}, {"long_only": False, "leverage": 2.0}, {"budget": None, "leverage": 2.0}])
+def test_an_asset_of_constant_returns_leaves_the_portfolio_optimal(limits):
+    portfolio = MeanVariancePortfolio(5.0, **limits).fit(with_cash())
+    assert portfolio.certificate_.relative <= 1e-6
+
+
+def test_constant_returns_without_a_limit_have_no_optimum():
+    with pytest.raises(ValueError, match="no optimum"):
+        MeanVariancePortfolio(5.0, budget=None).fit(with_cash())
+
+
+def test_a_limit_that_is_far_away_does_not_end_the_fit_at_its_start():
+    returns = np.random.default_rng(0).normal(0.01, 0.05, (60, 4))
+    free = MeanVariancePortfolio(5.0, long_only=False, budget=None).fit(returns)
+    far = MeanVariancePortfolio(5.0, long_only=False, budget=None, leverage=1e15).fit(returns)
+    np.testing.assert_allclose(far.weights_, free.weights_, rtol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e308, 1e-310])
+def test_the_scale_of_the_weights_of_periods_does_not_matter(scale):
+    returns = np.random.default_rng(0).normal(0.01, 0.05, (60, 4))
+    weighted = MeanVariancePortfolio().fit(returns, sample_weight=np.full(60, scale))
+    np.testing.assert_allclose(weighted.weights_, MeanVariancePortfolio().fit(returns).weights_, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:the budget of iterations")
+def test_a_solver_for_single_samples_gets_exact_deviations():
+    returns = np.random.default_rng(0).normal(0.01, 0.05, (60, 4))
+    fitted = MeanVariancePortfolio(5.0, solver=xrisk.solvers.SPDC(), max_iter=10, random_state=0).fit(returns)
+    assert fitted.n_iter_ == 10
+
+
+def test_a_class_is_no_solver():
+    with pytest.raises(ValueError, match="solver must be 'auto' or a solver spec"):
+        MeanVariancePortfolio(solver=xrisk.solvers.ALEXR).fit(with_cash())
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_returns_far_from_zero_do_not_keep_a_fit_from_ending():
+    returns = 7e4 + np.random.default_rng(4).normal(0.005, 0.05, (60, 6))
+    portfolio = MeanVariancePortfolio(long_only=False, budget=0.0, leverage=1.5, l2=0.1, max_iter=1000).fit(returns)
+    assert portfolio.stop_ is not Stop.ITERATIONS

@@ -88,14 +88,18 @@ def test_a_start_in_steps_is_a_run_in_one():
 
 
 @pytest.mark.parametrize(
-    "problem",
+    ("problem", "needed"),
     [
-        quadratic(np.eye(2), np.ones(2), penalty=fn.Ball()),
-        quadratic(np.eye(2), np.ones(2), penalty=fn.L1()),
-        xrisk.group_dro(np.eye(2), [1, -1], [0, 1], l2=0.1),
+        (quadratic(np.eye(2), np.ones(2), penalty=fn.Ball()), "a domain of known faces, got Tilted"),
+        (quadratic(np.eye(2), np.ones(2), penalty=fn.L1()), "a domain of known faces, got Tilted"),
+        (xrisk.group_dro(np.eye(2), [1, -1], [0, 1], l2=0.1), "squared losses under Identity"),
+        (
+            xrisk.applications.mean_variance(np.eye(2), domain=fn.L1Ball()),
+            "squared losses under Identity.* got Deviations under Scaled",
+        ),
     ],
-    ids=["ball", "l1", "logistic"],
+    ids=["ball", "l1", "logistic", "outer"],
 )
-def test_what_it_does_not_know_it_refuses(problem):
-    with pytest.raises(ValueError, match="faces needs least squares with a ridge"):
+def test_what_it_does_not_know_it_refuses(problem, needed):
+    with pytest.raises(ValueError, match=f"faces needs .*{needed}"):
         run(problem)

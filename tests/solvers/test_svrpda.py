@@ -148,6 +148,7 @@ def test_a_kink_is_no_obstacle():
         ),
         ({"batch": 0}, ValueError, "batch must be at least 1, got 0"),
         ({"dual_step": -1.0}, ValueError, "dual_step must be positive, got -1"),
+        ({"epoch": 10**30}, ValueError, "epoch must be at most 9223372036854775807, got 1000"),
     ],
     ids=str,
 )
@@ -155,3 +156,7 @@ def test_a_kink_is_no_obstacle():
 def test_what_is_wrong_is_said_in_one_sentence(solver, keeps_jacobians, change, error, words):
     with pytest.raises(error, match=words):
         solver(**change).prepare(chi2_logistic())
+
+
+def test_epochs_may_double():
+    Growing(5, 2).check()

@@ -49,7 +49,9 @@ def _of_matrix(P: Any, rewards: Any, states: int, names: Names) -> Stored | Full
         raise ValueError(f"{name} must hold numbers, got dtype {P.dtype}")
     if P.shape != (states, states):
         wanted = f"({states}, {states}), one row for each row of {names.features}"
-        raise ValueError(f"{name} must have shape {wanted}, got {P.shape}")
+        raise ValueError(
+            f"{name} must have shape {wanted}, got {P.shape}: observed transitions are a tuple (states, successors)"
+        )
     return (_of_sparse if sparse else _of_dense)(P, rewards, names)
 
 
@@ -184,7 +186,7 @@ def _indices(pair: tuple, states: int, names: Names) -> tuple[np.ndarray, np.nda
 
 
 def _sampled_rewards(rewards: Any, count: int, states: int, names: Names) -> tuple[np.ndarray, np.ndarray]:
-    rewards = as_numbers(names.rewards, rewards)
+    rewards = rewards if scipy.sparse.issparse(rewards) else as_numbers(names.rewards, rewards)
     if rewards.shape not in ((count,), (states,)):
         wanted = f"({count},), one for each transition, or ({states},), one for each state"
         raise ValueError(f"{names.rewards} must have shape {wanted}, got {rewards.shape}")

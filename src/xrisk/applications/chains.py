@@ -137,6 +137,7 @@ def listed(chain: FullChain) -> Stored:
 
 @residuals_of.of(GeneratedChain)
 def _(chain, features, gamma):
+    features = features.toarray() if scipy.sparse.issparse(features) else features  # every state leads to every other
     rows, means = generated_means(chain.law, features)
     rows *= -gamma
     rows += features

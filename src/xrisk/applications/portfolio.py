@@ -86,7 +86,7 @@ def mean_variance(
     """
     rows = _returns(returns)
     strength, penalty = _aversion(risk_aversion), domain_penalty(l2, domain)
-    mean = rows.mean(axis=0)
+    mean = rows.mean(axis=0).clip(rows.min(axis=0), rows.max(axis=0))  # of equal returns exactly what they are
     inner: Any = Deviations(frozen(rows - mean))
     if sampling not in ("uniform", "exact"):
         raise ValueError(f"sampling must be one of uniform, exact, got {sampling!r}")
@@ -144,10 +144,13 @@ def moments(returns: np.ndarray, weight: np.ndarray | None = None) -> Moments:
     for low in range(0, n, max(BLOCK // d, 1)):
         block = np.array(returns[low : low + max(BLOCK // d, 1)], dtype=np.float64)
         share = np.ones(len(block)) if weight is None else weight[low : low + len(block)].astype(np.float64)
-        mass = float(share.sum())
-        if mass == 0.0:
+        if not share.all():
+            block, share = block[share > 0.0], share[share > 0.0]
+        if not share.size:
             continue
-        centre = share @ block / mass
+        mass = float(share.sum())
+        # a mean lies between the returns: of equal ones it is exactly what they are, and nothing varies
+        centre = (share @ block / mass).clip(block.min(axis=0), block.max(axis=0))
         block -= centre
         if weight is not None:
             block *= np.sqrt(share)[:, None]

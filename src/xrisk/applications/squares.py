@@ -16,6 +16,8 @@ from xrisk.problem import Problem
 
 MOST_COLUMNS = 2000
 PERFECT = 1e-20  # of the mean square of the targets: what is left of a fit without residual
+CANCELLED = 1e-18  # of the mean square of the terms of a residual: what is left where most digits have cancelled
+ASTRAY = 1e-6  # of the same at ŵ less the minimiser: times 2⁻⁵² that is no part of the value
 PART = 0.25  # of the least curvature that the penalty takes over
 
 
@@ -50,14 +52,23 @@ def _about_minimiser(
             return None
         curvature = size * least_eigenvalue(H / size)  # squares of very large or small numbers would leave the range
         centre = _solved(H, row_adjoint(rows, (share * targets)[:, None])[0])
+        centre += _solved(H, _at(centre, rows, targets, share, l2)[0])  # H has lost half of the digits
         s, value = _at(centre, rows, targets, share, l2)
         half = float(min(PART * curvature, value / (centre @ centre)))
         constant = value + half * float(centre @ centre) + 2.0 * float(s @ centre)
         if not (half > 0.0 and value > PERFECT * float(share @ targets**2) and np.isfinite(constant)):
             return None
+        # R is off by a rounding of H, which counts with the square of the way from ŵ to the minimiser
+        if not value > max(CANCELLED * _terms(H, centre), ASTRAY * _terms(H, _solved(H, s))):
+            return None
         R = scipy.linalg.cholesky(H - half * np.eye(centre.size))
     penalty = Tilted(with_ridge(domain, 2.0 * half), frozen(-2.0 * (half * centre + s)), constant)
     return _squares(R, centre, penalty)
+
+
+def _terms(H: np.ndarray, w: np.ndarray) -> float:
+    """A bound on the mean square of Σⱼ |rowⱼ wⱼ|, whatever the scales of the columns."""
+    return w.size * float(np.diag(H) @ w**2)
 
 
 def _squares(R: np.ndarray, centre: np.ndarray, penalty: Any) -> Problem:

@@ -90,7 +90,7 @@ def _check_seed(name: str, value: Any) -> None:
 
 
 def _check_solver(name: str, value: Any) -> None:
-    if not (value == "auto" if isinstance(value, str) else hasattr(value, "advance")):
+    if not (value == "auto" if isinstance(value, str) else hasattr(value, "advance") and not isinstance(value, type)):
         raise ValueError(f"{name} must be 'auto' or a solver spec such as ALEXR(), got {value!r}")
 
 

@@ -1,5 +1,6 @@
 """Values of the states of a Markov decision process under a fixed policy."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,6 +9,7 @@ from sklearn.utils.validation import _check_y, check_consistent_length, validate
 from xrisk.applications.arguments import as_number
 from xrisk.applications.chain_arguments import Names, chain_of, finite_rewards
 from xrisk.applications.policy import averaged_problem, penalty_on, residual_problem, state_features
+from xrisk.certificate import between
 from xrisk.estimators.base import FITTED, SOLVING, LinearRobust, Training
 from xrisk.estimators.watching import with_callbacks
 from xrisk.functions.parameters import require
@@ -15,7 +17,9 @@ from xrisk.inner import Generated
 from xrisk.problem import Problem
 from xrisk.registry import savable
 from xrisk.run import Result, Stop
+from xrisk.solvers.card import suits
 
+REWRITTEN = 1e-13  # of the objective at w = 0, by which the rewritten objective may be off
 SAMPLINGS = ("simulator", "uniform", "exact")  # the first that a solver can use
 
 
@@ -152,9 +156,17 @@ class PolicyEvaluator(LinearRobust):
         penalty = penalty_on(self.l2)
         for sampling in SAMPLINGS:
             problem = residual_problem(chain, features, self.discount, penalty, sampling)
-            if all(need.met(problem) for need in _needs(self.solver)):
+            if suits(self.solver, problem):
                 return problem
         return residual_problem(chain, features, self.discount, penalty, SAMPLINGS[0])
+
+    def _proved(self, problem: Problem, result: Result) -> Result:
+        """The result with a certificate of the residuals themselves: rewritten, the objective errs by rounding."""
+        proved, known = super()._proved(problem, result), result.certificate
+        if not isinstance(self.solver, str) or known is None:
+            return proved
+        slack = REWRITTEN * abs(problem.value(np.zeros(result.w.size)))
+        return replace(proved, certificate=between(known.primal + slack, known.dual - slack))
 
     def _keep(self, problem: Problem, result: Result, training: Training) -> None:
         super()._keep(problem, result, training)
@@ -166,6 +178,8 @@ class PolicyEvaluator(LinearRobust):
             raise ValueError(f"n_left_out_ must be a whole number from 0 on, got {self.n_left_out_!r}")
 
     def _advice(self, result: Result) -> str:
+        if not (self.l2 or isinstance(self.solver, str)):
+            return "without a penalty only solver='auto' proves a bound, with l2 > 0 every solver may"
         if not self.l2 and result.stop is Stop.ROUNDING:
             return (
                 "without a penalty a proof needs features of which none is a combination of others and residuals that "
@@ -185,10 +199,6 @@ class PolicyEvaluator(LinearRobust):
     def predict(self, X: Any) -> np.ndarray:
         """The value of each state, φᵀw."""
         return self._scores(X)[:, 0]
-
-
-def _needs(solver: Any) -> tuple[Any, ...]:
-    return solver.card().needs if hasattr(solver, "card") else ()
 
 
 def _trajectory(states: int) -> tuple[np.ndarray, np.ndarray]:

@@ -33,6 +33,7 @@ from xrisk.inner.oracle import inner_size
 from xrisk.persistence import savable
 from xrisk.problem import Problem
 from xrisk.run import Result, Stop
+from xrisk.solvers.card import suits
 from xrisk.solvers.faces import Faces, least_squares
 
 MISSING = ("rows", "assets", "error")
@@ -166,8 +167,10 @@ class MeanVariancePortfolio(LinearRobust):
             if not kept.any():
                 raise ValueError("X must have an asset without missing returns where missing='assets', every one has")
             X = X[:, kept]
-        if weight is not None and not weight.sum() > 0.0:
+        if weight is not None and not weight.any():
             raise ValueError("sample_weight must have a positive sum, got 0.0")
+        if weight is not None:
+            weight = weight / weight.max()  # the sum of large ones would overflow
         found = moments(X, weight)
         if not (np.isfinite(found.mean).all() and np.isfinite(found.covariance).all()):
             raise ValueError("X must have returns whose squares are finite: scale them down")
@@ -184,7 +187,7 @@ class MeanVariancePortfolio(LinearRobust):
         if not isinstance(self.solver, str):
             if weight is not None:
                 raise ValueError("sample_weight needs solver='auto': other methods sample all periods alike")
-            return mean_variance(X, **stated)
+            return self._sampled(X, stated)
         if len(X) > X.shape[1]:
             problem = mean_variance_of_moments(*held.moments, **stated)
         else:
@@ -194,6 +197,14 @@ class MeanVariancePortfolio(LinearRobust):
         if penalty_convexity(problem.penalty) == 0.0 and _is_unbounded(stated["domain"], held.moments):
             raise ValueError(self._no_minimum())
         return problem
+
+    def _sampled(self, X: np.ndarray, stated: dict[str, Any]) -> Problem:
+        """The problem with the deviations sampled, or exact for a solver that cannot use that."""
+        problem = mean_variance(X, **stated)
+        if suits(self.solver, problem):
+            return problem
+        exact = mean_variance(X, **stated, sampling="exact")
+        return exact if suits(self.solver, exact) else problem
 
     def _no_minimum(self) -> str:
         return (
@@ -222,6 +233,9 @@ class MeanVariancePortfolio(LinearRobust):
     def _advice(self, result: Result) -> str:
         if not self.l2 and not np.isfinite(result.certificate.relative):
             return "the covariance is singular, and l2 > 0, leverage, or a budget with long_only=True gives a bound"
+        if result.stop is Stop.ROUNDING:
+            smaller = "" if self.leverage is None else "a smaller leverage, "
+            return f"{smaller}a larger l2 or a larger tol may help"
         return super()._advice(result)
 
     def _warm(self, problem: Problem) -> tuple[np.ndarray | None, np.ndarray | None]:
@@ -336,6 +350,8 @@ def _without(X: np.ndarray, incomplete: np.ndarray, weight: np.ndarray | None) -
 
 def _is_unbounded(domain: Any, known: Moments) -> bool:
     """Whether mean returns grow without limit in a direction without variance; of a domain without bounds only."""
+    if isinstance(domain, NonNegative):  # of more than one asset the solver finds it
+        return bool((known.mean[np.diag(known.covariance) == 0.0] > 0.0).any())
     if not (domain is None or isinstance(domain, Hyperplane)):
         return False
     size = np.sqrt(np.where(np.diag(known.covariance) > 0.0, np.diag(known.covariance), 1.0))

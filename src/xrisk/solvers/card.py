@@ -1,7 +1,7 @@
 """What a method needs, costs and promises, and how well its rule is established: the table of methods."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -118,6 +118,11 @@ MAXIMUM = Need(
 
 
 SADDLE_THEORY = (SMOOTH_OUTER, LIPSCHITZ_OUTER, SMOOTH_INNER, LIPSCHITZ_INNER, STRONGLY_CONVEX, CONVEX_COUPLING)
+
+
+def suits(solver: Any, problem: Problem) -> bool:
+    """Whether the problem has what the solver needs, as far as it says so by a card."""
+    return not hasattr(solver, "card") or all(need.met(problem) for need in solver.card().needs)
 
 
 def require(problem: Problem, card: MethodCard) -> None:

@@ -9,6 +9,7 @@ from xrisk.certificate.penalties import bound_conjugate
 from xrisk.compile import canonical, worthwhile
 from xrisk.functions import Hyperplane, Identity, NonNegative, NoPenalty, Squared, penalty_conjugate, penalty_convexity
 from xrisk.functions.faces import Face, domain_of, face_of, linear_of
+from xrisk.functions.restricted import with_ridge
 from xrisk.inner.oracle import Oracles, inner_count, inner_dim, inner_samples, inner_size
 from xrisk.inner.passes import Scores, add_hessian, adjoint, as_linear_groups, pass_loss, scores_at, walk
 from xrisk.inner.visitors import SmoothedTerms
@@ -16,6 +17,7 @@ from xrisk.problem import Problem, apply_prox, penalty_at
 from xrisk.solvers.base import Stop, check_positive, register_full_batch
 from xrisk.solvers.card import FULL_PASSES, MethodCard, Need, require
 
+EPS = float(np.finfo(np.float64).eps)
 MAX_VARIABLES = 5000  # the Hessian is dense
 STEPS = 10  # accelerated steps between two on a face
 TRIES = 4  # steps on a face, each from where the last one has left it
@@ -55,16 +57,14 @@ class FacesState(NamedTuple):
     t: int  # iterations
 
 
-def _is_least_squares(problem: Problem) -> bool:
+def _are_squares(problem: Problem) -> bool:
     g = as_linear_groups(problem.inner)
-    if not (add_hessian.implemented(g) and type(problem.outer) is Identity and type(pass_loss(g)) is Squared):
-        return False
-    return bool(face_of.implemented(domain_of(problem.penalty)))
+    return bool(add_hessian.implemented(g) and type(problem.outer) is Identity and type(pass_loss(g)) is Squared)
 
 
 LEAST_SQUARES = Need(
     "least squares with a ridge, on a domain of known faces",
-    _is_least_squares,
+    lambda problem: _are_squares(problem) and bool(face_of.implemented(domain_of(problem.penalty))),
     "penalty",
 )
 
@@ -113,6 +113,9 @@ class Faces(NamedTuple):
 
     def prepare(self, problem: Problem) -> tuple[LeastSquares, Any]:
         check_positive("tol", self.tol)
+        if not _are_squares(problem):
+            got = f"{type(problem.inner).__name__} under {type(problem.outer).__name__}"
+            raise ValueError(f"faces needs squared losses under Identity, such as those of quadratic(), got {got}")
         require(problem, self.card())
         d = inner_size(problem.inner)
         if d > MAX_VARIABLES:
@@ -161,10 +164,14 @@ def least_squares(problem: Problem) -> LeastSquares:
     c, linear, held = adjoint(g, seen.coefs), linear_of(problem.penalty, d), np.diag(Q) + ridge
     steepness = min(float(np.linalg.norm(Q)), float(np.abs(Q).sum(axis=1).max())) + ridge
     steepness = steepness or float(np.abs(c + linear).max()) or 1.0
-    size = float(np.max((c + linear) ** 2 / (2.0 * np.where(held > 0.0, held, steepness))))
+    # a column that rounding alone has kept from being constant holds nothing
+    held = np.where(held > EPS * held.max(initial=0.0), held, steepness)
+    size = float(np.max((c + linear) ** 2 / (2.0 * held)))
     domain, constant = domain_of(problem.penalty), float(share @ seen.sums[:, 1])
     reach = float(penalty_conjugate(domain, np.abs(c + linear)))
-    size = max(size, reach) if reach < np.inf else size
+    if 0.0 < reach < np.inf:
+        ridged = float(penalty_conjugate(with_ridge(domain, ridge), np.abs(c + linear))) if ridge > 0.0 else reach
+        size = min(reach, ridged) if ridged > 0.0 else size
     return LeastSquares(problem, g, Q, c, constant, ridge, linear, domain, steepness, size)
 
 
@@ -254,7 +261,9 @@ def _at(task: LeastSquares, solver: Faces, state: FacesState, w: np.ndarray) -> 
     value = rows + penalty
     conjugate = float(worthwhile(bound_conjugate, w.size, r)(r, -pull, np.zeros(w.size)))
     gap = max(float(penalty + conjugate + pull @ w), 0.0)
-    better = gap < 0.9 * state.best or value < state.value - 1e-13 * abs(state.value)
+    # of large terms that cancel, what rounding leaves of the objective goes up and down without an end
+    noise = 1e-13 * (abs(value) + float(np.abs(task.c + task.linear) @ np.abs(w)))
+    better = gap < 0.9 * state.best or not value >= state.value - noise
     since, ended = 0 if better else state.since + 1, 0
     if gap <= max(solver.tol * abs(value), LEAST * task.size):
         ended = ENDINGS.index(Stop.CONVERGED)

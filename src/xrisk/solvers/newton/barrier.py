@@ -13,10 +13,13 @@ from xrisk.functions import (
     ElasticNet,
     GroupLasso,
     Hyperplane,
+    L1Ball,
+    LeveragedBudget,
     NonNegative,
     NoPenalty,
     Restricted,
     Simplex,
+    SolidSimplex,
     Tilted,
     Unpenalised,
 )
@@ -102,6 +105,16 @@ def _(r, d):
 @walls_of.of(CappedSimplex)
 def _(r, d):
     return _open(d)._replace(low=np.zeros(d), high=np.full(d, r.cap), total=r.total)
+
+
+@walls_of.of(L1Ball)
+@walls_of.of(SolidSimplex)
+@walls_of.of(LeveragedBudget)
+def _(domain, d):
+    raise ValueError(
+        f"Auto, Newton and L-BFGS do not take the domain {type(domain).__name__}: Faces() does for least squares such "
+        "as those of quadratic(), and a sampled method such as ALEXR() for other problems"
+    )
 
 
 @walls_of.of(Restricted)

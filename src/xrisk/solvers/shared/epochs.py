@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import specialise
+from xrisk.compile import canonical, specialise
 from xrisk.generic import generic
 from xrisk.inner.oracle import inner_dim, inner_samples, uniform_index
 from xrisk.problem import Problem
-from xrisk.solvers.base import check_count, copied, prepare_coupled, whole
+from xrisk.solvers.base import check_count, check_positive, copied, prepare_coupled, whole
 from xrisk.solvers.shared.tracking import assign, average_into
 
 
@@ -30,7 +30,8 @@ class Growing(NamedTuple):
     def check(self) -> None:
         """Refuse epochs that are empty or grow shorter."""
         check_count("first", whole("first", self.first))
-        if not (isinstance(self.factor, float) and 1.0 <= self.factor < np.inf):
+        check_positive("factor", self.factor)
+        if self.factor < 1.0:
             raise ValueError(f"factor must be at least 1, got {self.factor!r}")
 
 
@@ -72,9 +73,11 @@ def settled_epoch(epoch: Any, problem: Problem, sampled: int) -> Any:
         return -(-inner_samples(problem.inner) // sampled)
     if isinstance(epoch, tuple) and epoch_of.implemented(epoch):
         epoch.check()  # type: ignore[attr-defined]
-        return epoch
+        return canonical(epoch)
     epoch = whole("epoch", epoch)
     check_count("epoch", epoch)
+    if epoch > sys.maxsize:
+        raise ValueError(f"epoch must be at most {sys.maxsize}, got {epoch}")
     return epoch
 
 
