@@ -146,7 +146,7 @@ class Ranking(NamedTuple):
             if watch(step):
                 raise StopIteration
 
-        options = {"maxiter": steps, "ftol": 1e-7}
+        options = {"maxiter": steps, "ftol": 1e-10}
         with one_thread_each():  # products of short vectors wait longer for threads than they take
             scipy.optimize.minimize(value_and_slope, first, jac=True, method="L-BFGS-B", callback=look, options=options)
         return best[0]
