@@ -1,0 +1,356 @@
+"""A bundle of cuts with the metric of L-BFGS: full-batch, for objectives with kinks that no smoothing is known for."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xrisk.certificate import Certificate, Cut, Cuts, between, cut_at, cut_sizes, has_cuts, mixture_below
+from xrisk.certificate.cuts import Sizes, objective_above
+from xrisk.compile import canonical
+from xrisk.data.threads import one_thread_each
+from xrisk.functions import L2, ElasticNet, loss_smoothness, penalty_convexity
+from xrisk.generic import generic
+from xrisk.inner.oracle import Oracles, inner_count, inner_samples
+from xrisk.inner.passes import pass_loss
+from xrisk.problem import Problem, penalty_at
+from xrisk.solvers.base import Stop, check_positive, known_certificate, register_full_batch, whole
+from xrisk.solvers.card import MethodCard, Need, require
+from xrisk.solvers.shared.mixture import RECENT, best_mixture, with_cut
+
+ENOUGH = 1e-4  # of the fall that the model promises
+STEEP = 0.9  # of the slope at the start: a step that ends on a steeper one is made longer
+TRIALS = 12  # points of a line search
+SHORTER = 3  # shorter steps in a row, after which the cuts found on the way are what the iteration brings
+STUCK = 60  # iterations in a row that bring nothing, after which rounding has ended progress
+FACES = 4  # changes of the coordinates that are zero, in the bound of a penalty with a kink
+LEAST = 1e-12  # of the first objective: a gap that is none, where the optimum is zero
+ENDINGS = (None, Stop.CONVERGED, Stop.ROUNDING)  # by the number a state keeps
+
+
+@generic
+def kink_size(r):
+    """The strength of ‖w‖₁ in a penalty that is a ridge beside it."""
+
+
+kink_size.of(L2)(lambda r: 0.0)
+kink_size.of(ElasticNet)(lambda r: r.l1)
+
+CUT_FROM_BELOW = Need("a CVaR or the maximum of losses of pairs that do not increase", has_cuts, "inner")
+RIDGED = Need(
+    "a ridge, an L2 or ElasticNet penalty with l2 > 0",
+    lambda problem: bool(kink_size.implemented(problem.penalty) and penalty_convexity(problem.penalty) > 0.0),
+    "penalty",
+)
+
+
+class BundleTask(NamedTuple):
+    """The problem, and what its rounding and its first metric are measured by."""
+
+    problem: Problem
+    inner: Any
+    sizes: Sizes
+    metric: np.ndarray  # (d,) first guess at the diagonal of the Hessian
+    ridge: float
+    kink: float
+
+
+class BundleState(NamedTuple):
+    w: np.ndarray  # (d,) the best point
+    y: np.ndarray  # (n, 1) weights of the rows i there
+    slope: np.ndarray  # (d,) that of its cut
+    cuts: Cuts
+    share: np.ndarray  # (room,) of the cuts in the mixture that proves most
+    moves: np.ndarray  # (memory, d) the last steps
+    turns: np.ndarray  # (memory, d) how the slopes changed along them
+    value: float  # objective
+    primal: float  # proved upper bound on it
+    dual: float  # proved lower bound on the optimum
+    gap: float  # value − dual
+    best: float  # the smallest gap so far
+    size: float  # the first objective
+    since: int  # iterations since the gap was last found smaller
+    kept: int  # steps remembered
+    ended: int  # 0 while running
+    values: int  # full passes for values
+    gradients: int  # full passes for gradients
+    t: int  # iterations
+
+
+class Bundle(NamedTuple):
+    """Cuts of the objective from below: their maximum is the model [1]_, L-BFGS its metric [2]_, a mixture the proof.
+
+    Every point that is looked at leaves a cut, a linear function below the objective but for the penalty. A step goes
+    along the minimiser of the largest cut in the metric of L-BFGS; a line search ends it, and where no step is good
+    enough the cuts found on the way make the model better. The mixture of the cuts that proves most is a lower bound
+    on the optimum with rounding allowed for: a run ends when that is within ``tol``, and the result has the
+    certificate. At w = 0 all scores tie; there the cut is that in which all rows count alike.
+
+    Parameters
+    ----------
+    tol : float
+        Certified relative gap at which a run ends.
+    cuts : int
+        Cuts that are kept; beyond, those of no use are dropped, and useful ones merged.
+    memory : int
+        Steps that the metric remembers.
+
+    References
+    ----------
+    .. [1] Lemaréchal, An extension of Davidon methods to non differentiable problems, 1975.
+    .. [2] Lukšan and Vlček, A bundle-Newton method for nonsmooth unconstrained minimization, 1998; Lewis and Overton,
+       Nonsmooth optimization via quasi-Newton methods, 2013, for the line search.
+
+    Examples
+    --------
+    >>> import numpy as np, xrisk
+    >>> from xrisk.applications import two_way_partial_auc
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.where(np.arange(400) % 4 == 0, 1, -1)
+    >>> X = rng.standard_normal((400, 3)) + y[:, None] * [1.0, 0.5, 0.0]
+    >>> problem = two_way_partial_auc(X, y, min_tpr=0.5, max_fpr=0.3, l2=0.01)
+    >>> result = xrisk.minimize(problem, xrisk.solvers.Bundle(), budget=xrisk.Budget(iterations=200))
+    >>> result.certificate.relative <= 1e-3
+    True
+    """
+
+    tol: float = 1e-3
+    cuts: int = 100
+    memory: int = 20
+
+    def card(self) -> MethodCard:
+        return MethodCard(
+            "bundle",
+            "Lemaréchal 1975, Lukšan and Vlček 1998",
+            "ours",
+            values="all, once or more",
+            gradients="all, once or more",
+            rate="about 15 to 50 iterations to 1e-3 in practice; ends on its certificate",
+            needs=(CUT_FROM_BELOW, RIDGED),
+        )
+
+    def prepare(self, problem: Problem) -> tuple[BundleTask, Any]:
+        check_positive("tol", self.tol)
+        for name, least in (("cuts", 2 * RECENT), ("memory", 1)):
+            if whole(name, getattr(self, name)) < least:
+                raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
+        require(problem, self.card())
+        problem = canonical(problem)
+        sizes, r = cut_sizes(problem.inner), problem.penalty
+        bend = loss_smoothness(pass_loss(problem.inner))
+        metric = float(penalty_convexity(r)) + (bend if bend < np.inf else 1.0) * sizes.scale**2
+        task = BundleTask(problem, problem.inner, sizes, metric, float(penalty_convexity(r)), float(kink_size(r)))
+        return task, self
+
+    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
+        return w
+
+    def init(self, problem: BundleTask, x: np.ndarray, rng: np.random.Generator) -> BundleState:
+        w = x.astype(np.float64)
+        cut, none = _cut(problem, w), np.zeros((self.memory, w.size))
+        room = Cuts(np.zeros((self.cuts, w.size)), *np.zeros((3, self.cuts)), 0)
+        state = BundleState(
+            w, np.ones((inner_count(problem.inner), 1)), cut.slope, room, np.zeros(self.cuts), none, none.copy(),
+            np.inf, np.inf, -np.inf, np.inf, np.inf, 0.0, 0, 0, 0, 1, 1, 0,
+        )  # fmt: skip
+        state = _moved(problem, _with_cut(problem, state, cut), Point(w, cut))
+        return _proved(problem, self, state._replace(size=abs(state.value)))
+
+    def advance(self, problem: BundleTask, state: BundleState, n_steps: int, rng: Any) -> BundleState:
+        with one_thread_each():
+            for _ in range(n_steps):
+                if state.ended:
+                    return state
+                state = bundle_step(problem, self, state)
+        return state
+
+    def solution(self, state: BundleState) -> np.ndarray:
+        return state.w
+
+    def dual(self, problem: BundleTask, state: BundleState) -> np.ndarray:
+        return state.y
+
+    def oracles(self, problem: BundleTask, t: int) -> Oracles:
+        samples = inner_samples(problem.inner)
+        return Oracles(t * samples, t * samples)  # at the least: a line search may look at more points
+
+
+register_full_batch(Bundle, ENDINGS, "bundle")
+
+
+@known_certificate.of(Bundle)
+def _(solver, state):
+    return proved(state) if np.isfinite(state.primal) else None
+
+
+def proved(state: BundleState) -> Certificate:
+    """What is proved so far."""
+    return between(state.primal, state.dual)
+
+
+class Point(NamedTuple):
+    """A point and the cut that touches there."""
+
+    w: np.ndarray
+    cut: Cut
+
+
+class Direction(NamedTuple):
+    """Where the model leads."""
+
+    move: np.ndarray  # (d,)
+    fall: float  # that it promises of the objective, negative
+    orthant: np.ndarray  # (d,) signs that coordinates keep; empty where the penalty has no kink
+
+
+def _cut(task: BundleTask, w: np.ndarray) -> Cut:
+    return cut_at(task.inner, task.sizes, task.problem.outer, w)
+
+
+def bundle_step(task: BundleTask, solver: Bundle, state: BundleState) -> BundleState:
+    """One step along the minimiser of the model, and what the cuts on the way prove."""
+    way = direction(task, state)
+    if not way.fall < 0.0:  # nothing to gain in this metric
+        ended = 0 if state.kept else ENDINGS.index(Stop.ROUNDING)
+        return state._replace(kept=0, ended=ended, t=state.t + 1)
+    state, found = searched(task, state, way)
+    if found is not None:
+        state = _moved(task, remembered(task, state, found), found)
+    return _proved(task, solver, state._replace(t=state.t + 1))
+
+
+def direction(task: BundleTask, state: BundleState) -> Direction:
+    """The step to the minimiser of the largest cut, in the metric: −H Σ μₖ sₖ."""
+    cuts, held = state.cuts, state.cuts.held
+    slopes, orthant = cuts.slopes[:held] + task.ridge * state.w, np.zeros(0)
+    if task.kink:
+        orthant = _orthant(task, state)
+        slopes = np.where(orthant != 0.0, slopes + task.kink * orthant, 0.0)
+    here = state.value - penalty_at(task.problem.penalty, state.w)
+    errors = np.maximum(here - cuts.offsets[:held] - cuts.slopes[:held] @ state.w, 0.0)
+    scaled = two_loops(task, state, slopes)
+    mix = best_mixture(slopes @ scaled.T, errors, np.zeros(held))
+    move, pull = -(mix @ scaled), mix @ slopes
+    move = np.where(orthant != 0.0, move, 0.0) if task.kink else move
+    return Direction(move, float(pull @ move) - float(mix @ errors), orthant)
+
+
+def _orthant(task: BundleTask, state: BundleState) -> np.ndarray:
+    """Signs of the coordinates; of zero ones those to which the mixture that proves most pulls them, 0 if nowhere."""
+    pull = state.share @ state.cuts.slopes
+    return np.where(state.w != 0.0, np.sign(state.w), np.where(np.abs(pull) > task.kink, -np.sign(pull), 0.0))
+
+
+def two_loops(task: BundleTask, state: BundleState, rows: np.ndarray) -> np.ndarray:
+    """Every row (m, d) times the inverse of the Hessian that is remembered."""
+    memory = state.moves.shape[0]
+    recent = [k % memory for k in range(state.kept - 1, max(state.kept - memory, 0) - 1, -1)]
+    out, shares, scale = rows.copy(), [], 1.0
+    for k in recent:
+        share = (out @ state.moves[k]) / float(state.moves[k] @ state.turns[k])
+        out -= share[:, None] * state.turns[k]
+        shares.append(share)
+    if recent:
+        move, turn = state.moves[recent[0]], state.turns[recent[0]]
+        scale = float(move @ turn) / float(turn @ (turn / task.metric))
+    out *= scale / task.metric
+    for k, share in zip(reversed(recent), reversed(shares), strict=True):
+        share -= (out @ state.turns[k]) / float(state.moves[k] @ state.turns[k])
+        out += share[:, None] * state.moves[k]
+    return out
+
+
+def searched(task: BundleTask, state: BundleState, way: Direction) -> tuple[BundleState, Point | None]:
+    """The state with the cuts of a line search, and the point that it has found: weak conditions of Wolfe."""
+    low, high, step, found, shorter = 0.0, np.inf, 1.0, None, 0
+    for _ in range(TRIALS):
+        w = state.w + step * way.move
+        w = np.where(w * way.orthant > 0.0, w, 0.0) if task.kink else w
+        point = Point(w, _cut(task, w))
+        state = _with_cut(task, state, point.cut)
+        state = state._replace(values=state.values + 1, gradients=state.gradients + 1)
+        if not _value(task, point) <= state.value + ENOUGH * step * way.fall:
+            high, shorter = step, shorter + 1
+        elif _along(task, point, way) < STEEP * way.fall:
+            low, found = step, point
+        else:
+            return state, point
+        if found is None and shorter == SHORTER:
+            break
+        step = 2.0 * low if high == np.inf else 0.5 * (low + high)
+    return state, found
+
+
+def _value(task: BundleTask, point: Point) -> float:
+    return point.cut.value + penalty_at(task.problem.penalty, point.w)
+
+
+def _along(task: BundleTask, point: Point, way: Direction) -> float:
+    slope = point.cut.slope + task.ridge * point.w
+    return float((slope + task.kink * way.orthant if task.kink else slope) @ way.move)
+
+
+def remembered(task: BundleTask, state: BundleState, new: Point) -> BundleState:
+    """The state with one more step in its memory, which must have turned the slope the right way."""
+    move = new.w - state.w
+    turn = new.cut.slope - state.slope + task.ridge * move
+    if not float(move @ turn) > 1e-12 * float(np.linalg.norm(move) * np.linalg.norm(turn)):
+        return state
+    place, moves, turns = state.kept % state.moves.shape[0], state.moves.copy(), state.turns.copy()
+    moves[place], turns[place] = move, turn
+    return state._replace(moves=moves, turns=turns, kept=state.kept + 1)
+
+
+def _moved(task: BundleTask, state: BundleState, new: Point) -> BundleState:
+    """The state at another point."""
+    primal, value = objective_above(task.problem, new.cut, new.w), _value(task, new)
+    return state._replace(w=new.w, y=new.cut.weights[:, None], slope=new.cut.slope, value=value, primal=primal)
+
+
+def _with_cut(task: BundleTask, state: BundleState, cut: Cut) -> BundleState:
+    """The state with one more cut; those of points too far away are infinite, and left out."""
+    if not np.isfinite(cut.slope.sum() + cut.offset + cut.slack + cut.spread):
+        return state
+    cuts, share = with_cut(state.cuts, state.share, cut, state.w, task.sizes.scale)
+    return state._replace(cuts=cuts, share=share)
+
+
+def _proved(task: BundleTask, solver: Bundle, state: BundleState) -> BundleState:
+    """The state with the bound of the best mixture of its cuts, and whether that is good enough."""
+    share = strongest(task, state)
+    dual = max(state.dual, mixture_below(task.problem, state.cuts, share, task.sizes.scale))
+    gap = max(state.value - dual, 0.0)
+    better, known = gap < 0.999 * state.best, between(state.primal, dual)
+    since, ended = 0 if better else state.since + 1, 0
+    if known.relative <= solver.tol or max(known.gap, known.primal) <= LEAST * state.size:
+        ended = ENDINGS.index(Stop.CONVERGED)
+    elif since > STUCK:
+        ended = ENDINGS.index(Stop.ROUNDING)
+    best = min(gap, state.best)
+    return state._replace(share=share, dual=dual, gap=gap, best=best, since=since, ended=ended)
+
+
+def strongest(task: BundleTask, state: BundleState) -> np.ndarray:
+    """The mixture (room,) of largest offset − r*(−slope): a quadratic program for a ridge.
+
+    A penalty with a kink makes it one on the coordinates where the slope is above the kink; these are found by turns.
+    """
+    held, share = state.cuts.held, state.share
+    slopes, offsets, tops = state.cuts.slopes[:held], state.cuts.offsets[:held], []
+    for _ in range(FACES if task.kink else 1):
+        pull = share[:held] @ slopes
+        moving = np.abs(pull) > task.kink if task.kink else np.ones(pull.size, dtype=bool)
+        signs = np.where(moving, np.sign(pull), 0.0)
+        part = slopes[:, moving]
+        mix = best_mixture(
+            part @ part.T / task.ridge, -offsets - task.kink / task.ridge * (slopes @ signs), share[:held]
+        )
+        share = np.append(mix, np.zeros(share.size - held))
+        tops.append((offsets @ mix - _conjugate(task, mix @ slopes), share))
+        if np.array_equal(signs, np.where(np.abs(mix @ slopes) > task.kink, np.sign(mix @ slopes), 0.0)):
+            break
+    return max(tops, key=lambda top: top[0])[1]
+
+
+def _conjugate(task: BundleTask, pull: np.ndarray) -> float:
+    """r* of the pull, of either sign."""
+    return float((np.maximum(np.abs(pull) - task.kink, 0.0) ** 2).sum() / (2.0 * task.ridge))
