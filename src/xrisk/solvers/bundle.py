@@ -15,14 +15,13 @@ from xrisk.inner.passes import pass_loss
 from xrisk.problem import Problem, penalty_at
 from xrisk.solvers.base import Stop, check_positive, known_certificate, register_full_batch, whole
 from xrisk.solvers.card import MethodCard, Need, require
-from xrisk.solvers.shared.mixture import RECENT, best_mixture, with_cut
+from xrisk.solvers.shared.mixture import RECENT, best_mixture, kinked_mixture, with_cut
 
 ENOUGH = 1e-4  # of the fall that the model promises
 STEEP = 0.9  # of the slope at the start: a step that ends on a steeper one is made longer
 TRIALS = 12  # points of a line search
 SHORTER = 3  # shorter steps in a row, after which the cuts found on the way are what the iteration brings
 STUCK = 60  # iterations in a row that bring nothing, after which rounding has ended progress
-FACES = 4  # changes of the coordinates that are zero, in the bound of a penalty with a kink
 LEAST = 1e-12  # of the first objective: a gap that is none, where the optimum is zero
 ENDINGS = (None, Stop.CONVERGED, Stop.ROUNDING)  # by the number a state keeps
 
@@ -210,12 +209,24 @@ def bundle_step(task: BundleTask, solver: Bundle, state: BundleState) -> BundleS
     """One step along the minimiser of the model, and what the cuts on the way prove."""
     way = direction(task, state)
     if not way.fall < 0.0:  # nothing to gain in this metric
-        ended = 0 if state.kept else ENDINGS.index(Stop.ROUNDING)
-        return state._replace(kept=0, ended=ended, t=state.t + 1)
+        return at_minimiser(task, solver, state._replace(kept=0, since=state.since + 1, t=state.t + 1))
     state, found = searched(task, state, way)
     if found is not None:
         state = _moved(task, remembered(task, state, found), found)
-    return _proved(task, solver, state._replace(t=state.t + 1))
+    state = _proved(task, solver, state._replace(t=state.t + 1))
+    return state if state.ended or not state.since else at_minimiser(task, solver, state)
+
+
+def at_minimiser(task: BundleTask, solver: Bundle, state: BundleState) -> BundleState:
+    """The state with the cut at the minimiser of the model, where that is farthest below the objective."""
+    w = model_minimiser(task, state.share @ state.cuts.slopes)
+    point = Point(w, _cut(task, w))
+    state = _with_cut(task, state, point.cut)._replace(values=state.values + 1, gradients=state.gradients + 1)
+    if _value(task, point) < state.value:
+        state = _moved(task, state, point)
+    since = state.since
+    state = _proved(task, solver, state)
+    return state._replace(since=min(state.since, since))
 
 
 def direction(task: BundleTask, state: BundleState) -> Direction:
@@ -330,27 +341,16 @@ def _proved(task: BundleTask, solver: Bundle, state: BundleState) -> BundleState
 
 
 def strongest(task: BundleTask, state: BundleState) -> np.ndarray:
-    """The mixture (room,) of largest offset − r*(−slope): a quadratic program for a ridge.
-
-    A penalty with a kink makes it one on the coordinates where the slope is above the kink; these are found by turns.
-    """
-    held, share = state.cuts.held, state.share
-    slopes, offsets, tops = state.cuts.slopes[:held], state.cuts.offsets[:held], []
-    for _ in range(FACES if task.kink else 1):
-        pull = share[:held] @ slopes
-        moving = np.abs(pull) > task.kink if task.kink else np.ones(pull.size, dtype=bool)
-        signs = np.where(moving, np.sign(pull), 0.0)
-        part = slopes[:, moving]
-        mix = best_mixture(
-            part @ part.T / task.ridge, -offsets - task.kink / task.ridge * (slopes @ signs), share[:held]
-        )
-        share = np.append(mix, np.zeros(share.size - held))
-        tops.append((offsets @ mix - _conjugate(task, mix @ slopes), share))
-        if np.array_equal(signs, np.where(np.abs(mix @ slopes) > task.kink, np.sign(mix @ slopes), 0.0)):
-            break
-    return max(tops, key=lambda top: top[0])[1]
+    """The mixture (room,) of largest offset − r*(−slope)."""
+    held = state.cuts.held
+    slopes, offsets = state.cuts.slopes[:held], state.cuts.offsets[:held]
+    if task.kink:
+        share = kinked_mixture(slopes, offsets, task.kink, task.ridge)
+    else:
+        share = best_mixture(slopes @ slopes.T / task.ridge, -offsets, state.share[:held])
+    return np.append(share, np.zeros(state.share.size - held))
 
 
-def _conjugate(task: BundleTask, pull: np.ndarray) -> float:
-    """r* of the pull, of either sign."""
-    return float((np.maximum(np.abs(pull) - task.kink, 0.0) ** 2).sum() / (2.0 * task.ridge))
+def model_minimiser(task: BundleTask, pull: np.ndarray) -> np.ndarray:
+    """The minimiser of ⟨pull, w⟩ + r(w)."""
+    return -np.sign(pull) * np.maximum(np.abs(pull) - task.kink, 0.0) / task.ridge

@@ -1,5 +1,8 @@
 """Bundles of cuts: which of them are kept, and the mixture that is best, a quadratic program over the simplex."""
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
 import numpy as np
 
 from xrisk.certificate.cuts import Cut, Cuts
@@ -7,6 +10,7 @@ from xrisk.certificate.rounding import EPS
 
 RECENT = 3  # cuts that stay, whatever they bring
 ACCURACY = 1e-11  # of the slopes, beside the largest of them
+INTERIOR_STEPS = 60
 MOST = 4  # changes of the support, for each item
 
 
@@ -57,16 +61,91 @@ def _settled(Q: np.ndarray, c: np.ndarray, share: np.ndarray, held: np.ndarray) 
 
 def _on_face(Q: np.ndarray, c: np.ndarray) -> np.ndarray:
     """The stationary point of the quadratic where Σ λ = 1."""
-    m, size = c.size, max(float(np.diag(Q).max()), 1e-300)
+    ridge = 1e-13 * max(float(np.diag(Q).max()), 1e-300)  # cuts may be equal
+    return bordered(Q + ridge * np.eye(c.size), -c, 1.0)[0]
+
+
+def bordered(Q: np.ndarray, right: np.ndarray, total: float) -> tuple[np.ndarray, float]:
+    """x (m,) and t with Q x + t = right and Σ x = total; the nearest to it where there is none."""
+    m, size = right.size, max(float(np.abs(np.diag(Q)).max()), 1e-300)
     system = np.full((m + 1, m + 1), size)
-    system[:m, :m] = Q
-    system[np.arange(m), np.arange(m)] += 1e-13 * size  # cuts may be equal
-    system[m, m] = 0.0
-    wanted = np.append(-c, size)
+    system[:m, :m], system[m, m] = Q, 0.0
+    wanted = np.append(right, size * total)
     try:
-        return np.linalg.solve(system, wanted)[:m]
+        found = np.linalg.solve(system, wanted)
     except np.linalg.LinAlgError:
-        return np.linalg.lstsq(system, wanted, rcond=None)[0][:m]
+        found = np.linalg.lstsq(system, wanted, rcond=None)[0]
+    return found[:m], size * float(found[m])
+
+
+class Interior(NamedTuple):
+    """A point of the interior-point method: minimise ‖Gᵀλ + u‖²/(2 ridge) − ⟨c, λ⟩ over the simplex and |u| ≤ kink."""
+
+    share: np.ndarray  # (m,) λ
+    u: np.ndarray  # (d,) what the kink takes off the slope
+    slack: np.ndarray  # (m,) multipliers of λ ≥ 0
+    upper: np.ndarray  # (d,) of u ≤ kink
+    lower: np.ndarray  # (d,) of u ≥ −kink
+    level: float  # of Σ λ = 1
+
+
+def kinked_mixture(slopes: np.ndarray, offsets: np.ndarray, kink: float, ridge: float) -> np.ndarray:
+    """The λ (m,) of the simplex with the largest ⟨offsets, λ⟩ − r*(−Σ λₖ slopesₖ), r = kink‖·‖₁ + ridge/2 ‖·‖².
+
+    A primal-dual interior-point method: the part of a slope that the kink takes off is a variable in a box. What is
+    nearly zero in the end is zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xrisk.solvers.shared.mixture import kinked_mixture
+    >>> kinked_mixture(np.array([[-3.0], [1.0]]), np.array([1.0, 1.0]), kink=0.5, ridge=1.0).round(2)  # |slope| ≤ ½
+    array([0.25, 0.75])
+    """
+    m, d = slopes.shape
+    far = np.abs(slopes.mean(axis=0)) / ridge
+    size = max(float(np.ptp(offsets)), 1e-3 * float(np.abs(offsets).max()), 1e-300)
+    mu = max(size / m, kink * float(far.max()), 0.5 * ridge * float(far @ far) / m)
+    at = Interior(
+        np.full(m, 1.0 / m), np.zeros(d), np.full(m, m * mu), *np.full((2, d), mu / kink), float(offsets.max())
+    )
+    for _ in range(INTERIOR_STEPS):
+        left = float(at.share @ at.slack + at.upper @ (kink - at.u) + at.lower @ (kink + at.u))
+        if left <= 1e-10 * max(size, float(((at.share @ slopes + at.u) ** 2).sum()) / ridge):
+            break
+        nearer = _interior_step(at, slopes, offsets, kink, ridge, 0.1 * left / (m + 2 * d))
+        if not np.isfinite(nearer.share.sum() + nearer.u.sum()):  # rounding has ended progress
+            break
+        at = nearer
+    share = np.where(at.share < 1e-10 * at.share.max(), 0.0, at.share)
+    return share / share.sum()
+
+
+def _interior_step(at: Interior, G: np.ndarray, c: np.ndarray, kink: float, ridge: float, mu: float) -> Interior:
+    """A Newton step towards the central point of ``mu``; what belongs to u is eliminated."""
+    above, below = kink - at.u, kink + at.u
+    w = -(at.share @ G + at.u) / ridge
+    E = 1.0 / ridge + at.upper / above + at.lower / below
+    off_u, off_share = -w + mu / above - mu / below, -(G @ w) - c + at.level - mu / at.share
+    Q = (G * ((1.0 - 1.0 / (ridge * E)) / ridge)) @ G.T + np.diag(at.slack / at.share)
+    share, level = bordered(Q, G @ (off_u / E) / ridge - off_share, 1.0 - float(at.share.sum()))
+    u = -(off_u + share @ G / ridge) / E
+    moves = Interior(
+        share,
+        u,
+        (mu - at.slack * share) / at.share - at.slack,
+        (mu + at.upper * u) / above - at.upper,
+        (mu - at.lower * u) / below - at.lower,
+        level,
+    )
+    step = _room((at.share, above, below, *at[2:5]), (share, -u, u, *moves[2:5]))
+    return Interior(*(old + step * move for old, move in zip(at, moves, strict=True)))
+
+
+def _room(sizes: Iterable[np.ndarray], moves: Iterable[np.ndarray]) -> float:
+    """The step, at most 1, that keeps all sizes positive."""
+    most = max(float((-move / size).max()) for size, move in zip(sizes, moves, strict=True))
+    return 1.0 if most <= 0.0 else min(1.0, 0.99 / most)
 
 
 def with_cut(cuts: Cuts, share: np.ndarray, cut: Cut, w: np.ndarray, scale: np.ndarray) -> tuple[Cuts, np.ndarray]:
