@@ -21,6 +21,7 @@ ENOUGH = 1e-4  # of the fall that the model promises
 STEEP = 0.9  # of the slope at the start: a step that ends on a steeper one is made longer
 TRIALS = 12  # points of a line search
 SHORTER = 3  # shorter steps in a row, after which the cuts found on the way are what the iteration brings
+TURNS = 4  # points on the way to the minimiser of the model, each half as far, tried in turn
 STUCK = 60  # iterations in a row that bring nothing, after which rounding has ended progress
 LEAST = 1e-12  # of the first objective: a gap that is none, where the optimum is zero
 ENDINGS = (None, Stop.CONVERGED, Stop.ROUNDING)  # by the number a state keeps
@@ -59,6 +60,7 @@ class BundleState(NamedTuple):
     slope: np.ndarray  # (d,) that of its cut
     cuts: Cuts
     share: np.ndarray  # (room,) of the cuts in the mixture that proves most
+    aim: np.ndarray  # (d,) the minimiser of the model
     moves: np.ndarray  # (memory, d) the last steps
     turns: np.ndarray  # (memory, d) how the slopes changed along them
     value: float  # objective
@@ -146,9 +148,10 @@ class Bundle(NamedTuple):
     def init(self, problem: BundleTask, x: np.ndarray, rng: np.random.Generator) -> BundleState:
         w = x.astype(np.float64)
         cut, none = _cut(problem, w), np.zeros((self.memory, w.size))
-        room = Cuts(np.zeros((self.cuts, w.size)), *np.zeros((3, self.cuts)), 0)
+        y, blank = np.ones((inner_count(problem.inner), 1)), np.zeros(self.cuts)
+        room = Cuts(np.zeros((self.cuts, w.size)), blank, blank.copy(), blank.copy(), 0)
         state = BundleState(
-            w, np.ones((inner_count(problem.inner), 1)), cut.slope, room, np.zeros(self.cuts), none, none.copy(),
+            w, y, cut.slope, room, blank.copy(), w.copy(), none, none.copy(),
             np.inf, np.inf, -np.inf, np.inf, np.inf, 0.0, 0, 0, 0, 1, 1, 0,
         )  # fmt: skip
         state = _moved(problem, _with_cut(problem, state, cut), Point(w, cut))
@@ -218,13 +221,15 @@ def bundle_step(task: BundleTask, solver: Bundle, state: BundleState) -> BundleS
 
 
 def at_minimiser(task: BundleTask, solver: Bundle, state: BundleState) -> BundleState:
-    """The state with the cut at the minimiser of the model, where that is farthest below the objective."""
-    w = model_minimiser(task, state.share @ state.cuts.slopes)
-    point = Point(w, _cut(task, w))
+    """The state with the cut at the minimiser of the model, or on the way there: cuts from afar say little."""
+    way, size = state.aim - state.w, np.sqrt(task.metric)
+    reach = 1.0 + float(np.linalg.norm(size * state.w))
+    part = 0.5 ** (state.since % TURNS) * min(1.0, reach / max(float(np.linalg.norm(size * way)), 1e-300))
+    w = state.w + part * way if part < 1.0 else state.aim
+    point, since = Point(w, _cut(task, w)), state.since
     state = _with_cut(task, state, point.cut)._replace(values=state.values + 1, gradients=state.gradients + 1)
     if _value(task, point) < state.value:
         state = _moved(task, state, point)
-    since = state.since
     state = _proved(task, solver, state)
     return state._replace(since=min(state.since, since))
 
@@ -234,7 +239,7 @@ def direction(task: BundleTask, state: BundleState) -> Direction:
     cuts, held = state.cuts, state.cuts.held
     slopes, orthant = cuts.slopes[:held] + task.ridge * state.w, np.zeros(0)
     if task.kink:
-        orthant = _orthant(task, state)
+        orthant = _orthant(state)
         slopes = np.where(orthant != 0.0, slopes + task.kink * orthant, 0.0)
     here = state.value - penalty_at(task.problem.penalty, state.w)
     errors = np.maximum(here - cuts.offsets[:held] - cuts.slopes[:held] @ state.w, 0.0)
@@ -245,10 +250,9 @@ def direction(task: BundleTask, state: BundleState) -> Direction:
     return Direction(move, float(pull @ move) - float(mix @ errors), orthant)
 
 
-def _orthant(task: BundleTask, state: BundleState) -> np.ndarray:
-    """Signs of the coordinates; of zero ones those to which the mixture that proves most pulls them, 0 if nowhere."""
-    pull = state.share @ state.cuts.slopes
-    return np.where(state.w != 0.0, np.sign(state.w), np.where(np.abs(pull) > task.kink, -np.sign(pull), 0.0))
+def _orthant(state: BundleState) -> np.ndarray:
+    """Signs of the coordinates; of zero ones those that the minimiser of the model has."""
+    return np.sign(np.where(state.w != 0.0, state.w, state.aim))
 
 
 def two_loops(task: BundleTask, state: BundleState, rows: np.ndarray) -> np.ndarray:
@@ -327,7 +331,7 @@ def _with_cut(task: BundleTask, state: BundleState, cut: Cut) -> BundleState:
 
 def _proved(task: BundleTask, solver: Bundle, state: BundleState) -> BundleState:
     """The state with the bound of the best mixture of its cuts, and whether that is good enough."""
-    share = strongest(task, state)
+    share, aim = strongest(task, state)
     dual = max(state.dual, mixture_below(task.problem, state.cuts, share, task.sizes.scale))
     gap = max(state.value - dual, 0.0)
     better, known = gap < 0.999 * state.best, between(state.primal, dual)
@@ -337,20 +341,16 @@ def _proved(task: BundleTask, solver: Bundle, state: BundleState) -> BundleState
     elif since > STUCK:
         ended = ENDINGS.index(Stop.ROUNDING)
     best = min(gap, state.best)
-    return state._replace(share=share, dual=dual, gap=gap, best=best, since=since, ended=ended)
+    return state._replace(share=share, aim=aim, dual=dual, gap=gap, best=best, since=since, ended=ended)
 
 
-def strongest(task: BundleTask, state: BundleState) -> np.ndarray:
-    """The mixture (room,) of largest offset − r*(−slope)."""
+def strongest(task: BundleTask, state: BundleState) -> tuple[np.ndarray, np.ndarray]:
+    """The mixture (room,) of largest offset − r*(−slope), and the minimiser (d,) of the model that it belongs to."""
     held = state.cuts.held
     slopes, offsets = state.cuts.slopes[:held], state.cuts.offsets[:held]
     if task.kink:
-        share = kinked_mixture(slopes, offsets, task.kink, task.ridge)
+        share, aim = kinked_mixture(slopes, offsets, task.kink, task.ridge)
     else:
         share = best_mixture(slopes @ slopes.T / task.ridge, -offsets, state.share[:held])
-    return np.append(share, np.zeros(state.share.size - held))
-
-
-def model_minimiser(task: BundleTask, pull: np.ndarray) -> np.ndarray:
-    """The minimiser of ⟨pull, w⟩ + r(w)."""
-    return -np.sign(pull) * np.maximum(np.abs(pull) - task.kink, 0.0) / task.ridge
+        aim = -(share @ slopes) / task.ridge
+    return np.append(share, np.zeros(state.share.size - held)), aim

@@ -7,9 +7,10 @@ import numpy as np
 
 from xrisk.certificate.cuts import Cut, Cuts
 from xrisk.certificate.rounding import EPS
+from xrisk.solvers.base import copied
 
 RECENT = 3  # cuts that stay, whatever they bring
-ACCURACY = 1e-11  # of the slopes, beside the largest of them
+ACCURACY = 1e-11  # of the slopes, beside the terms of those that are held
 INTERIOR_STEPS = 60
 MOST = 4  # changes of the support, for each item
 
@@ -37,7 +38,7 @@ def best_mixture(Q: np.ndarray, c: np.ndarray, start: np.ndarray) -> np.ndarray:
         entering = int(np.argmin(slopes))
         short = float(share @ slopes) - float(slopes[entering])
         held = share > 0.0
-        if held[entering] or short <= ACCURACY * float(np.abs(slopes).max()):
+        if held[entering] or short <= ACCURACY * float(share @ (np.abs(slopes) + np.abs(c))):
             break
         held[entering] = True
     return share
@@ -89,8 +90,10 @@ class Interior(NamedTuple):
     level: float  # of Σ λ = 1
 
 
-def kinked_mixture(slopes: np.ndarray, offsets: np.ndarray, kink: float, ridge: float) -> np.ndarray:
+def kinked_mixture(slopes: np.ndarray, offsets: np.ndarray, kink: float, ridge: float) -> tuple[np.ndarray, np.ndarray]:
     """The λ (m,) of the simplex with the largest ⟨offsets, λ⟩ − r*(−Σ λₖ slopesₖ), r = kink‖·‖₁ + ridge/2 ‖·‖².
+
+    And the minimiser (d,) of the largest cut plus r, to which it belongs.
 
     A primal-dual interior-point method: the part of a slope that the kink takes off is a variable in a box. What is
     nearly zero in the end is zero.
@@ -99,7 +102,7 @@ def kinked_mixture(slopes: np.ndarray, offsets: np.ndarray, kink: float, ridge: 
     --------
     >>> import numpy as np
     >>> from xrisk.solvers.shared.mixture import kinked_mixture
-    >>> kinked_mixture(np.array([[-3.0], [1.0]]), np.array([1.0, 1.0]), kink=0.5, ridge=1.0).round(2)  # |slope| ≤ ½
+    >>> kinked_mixture(np.array([[-3.0], [1.0]]), np.array([1.0, 1.0]), kink=0.5, ridge=1.0)[0].round(2)  # |slope| ≤ ½
     array([0.25, 0.75])
     """
     m, d = slopes.shape
@@ -118,7 +121,9 @@ def kinked_mixture(slopes: np.ndarray, offsets: np.ndarray, kink: float, ridge: 
             break
         at = nearer
     share = np.where(at.share < 1e-10 * at.share.max(), 0.0, at.share)
-    return share / share.sum()
+    w = -(at.share @ slopes + at.u) / ridge
+    small = kink - np.abs(at.u) > np.abs(w) * (kink / max(float(np.abs(w).max()), 1e-300))
+    return share / share.sum(), np.where(small, 0.0, w)
 
 
 def _interior_step(at: Interior, G: np.ndarray, c: np.ndarray, kink: float, ridge: float, mu: float) -> Interior:
@@ -130,16 +135,11 @@ def _interior_step(at: Interior, G: np.ndarray, c: np.ndarray, kink: float, ridg
     Q = (G * ((1.0 - 1.0 / (ridge * E)) / ridge)) @ G.T + np.diag(at.slack / at.share)
     share, level = bordered(Q, G @ (off_u / E) / ridge - off_share, 1.0 - float(at.share.sum()))
     u = -(off_u + share @ G / ridge) / E
-    moves = Interior(
-        share,
-        u,
-        (mu - at.slack * share) / at.share - at.slack,
-        (mu + at.upper * u) / above - at.upper,
-        (mu - at.lower * u) / below - at.lower,
-        level,
-    )
-    step = _room((at.share, above, below, *at[2:5]), (share, -u, u, *moves[2:5]))
-    return Interior(*(old + step * move for old, move in zip(at, moves, strict=True)))
+    slack = (mu - at.slack * share) / at.share - at.slack
+    upper, lower = (mu + at.upper * u) / above - at.upper, (mu - at.lower * u) / below - at.lower
+    t = _room((at.share, above, below, *at[2:5]), (share, -u, u, slack, upper, lower))
+    moves = (share, u, slack, upper, lower)
+    return Interior(*(old + t * move for old, move in zip(at[:5], moves, strict=True)), level=at.level + t * level)
 
 
 def _room(sizes: Iterable[np.ndarray], moves: Iterable[np.ndarray]) -> float:
@@ -168,15 +168,15 @@ def with_cut(cuts: Cuts, share: np.ndarray, cut: Cut, w: np.ndarray, scale: np.n
 
 
 def _appended(cuts: Cuts, stay: np.ndarray, cut: Cut) -> Cuts:
-    new = Cuts(*(np.zeros_like(array) for array in cuts[:4]), stay.size + 1)
+    new, held = copied(cuts), stay.size
     for array, old, last in zip(new[:4], cuts[:4], (cut.slope, cut.offset, cut.slack, cut.spread), strict=True):
-        array[: stay.size], array[stay.size] = old[stay], last
-    return new
+        array[:held], array[held] = old[stay], last
+    return new._replace(held=held + 1)
 
 
 def _merged(cuts: Cuts, share: np.ndarray, gone: int, into: int, scale: np.ndarray) -> tuple[Cuts, np.ndarray]:
     """The cuts with one of two in the place of the other, mixed by their shares."""
-    new, both = Cuts(*(array.copy() for array in cuts[:4]), cuts.held), share.copy()
+    new, both = copied(cuts), share.copy()
     both[into] += both[gone]
     part = share[gone] / both[into]
     for array, old in zip(new[:4], cuts[:4], strict=True):
