@@ -15,6 +15,7 @@ from xrisk.inner.passes import pass_loss
 from xrisk.problem import Problem, penalty_at
 from xrisk.solvers.base import Stop, check_positive, known_certificate, register_full_batch, whole
 from xrisk.solvers.card import MethodCard, Need, require
+from xrisk.solvers.shared.metric import Memory, forgotten, inverse_times, no_memory, remembered
 from xrisk.solvers.shared.mixture import RECENT, best_mixture, kinked_mixture, with_cut
 
 ENOUGH = 1e-4  # of the fall that the model promises
@@ -61,8 +62,7 @@ class BundleState(NamedTuple):
     cuts: Cuts
     share: np.ndarray  # (room,) of the cuts in the mixture that proves most
     aim: np.ndarray  # (d,) the minimiser of the model
-    moves: np.ndarray  # (memory, d) the last steps
-    turns: np.ndarray  # (memory, d) how the slopes changed along them
+    memory: Memory  # of the last steps
     value: float  # objective
     primal: float  # proved upper bound on it
     dual: float  # proved lower bound on the optimum
@@ -70,7 +70,6 @@ class BundleState(NamedTuple):
     best: float  # the smallest gap so far
     size: float  # the first objective
     since: int  # iterations since the gap was last found smaller
-    kept: int  # steps remembered
     ended: int  # 0 while running
     values: int  # full passes for values
     gradients: int  # full passes for gradients
@@ -82,9 +81,10 @@ class Bundle(NamedTuple):
 
     Every point that is looked at leaves a cut, a linear function below the objective but for the penalty. A step goes
     along the minimiser of the largest cut in the metric of L-BFGS; a line search ends it, and where no step is good
-    enough the cuts found on the way make the model better. The mixture of the cuts that proves most is a lower bound
-    on the optimum with rounding allowed for: a run ends when that is within ``tol``, and the result has the
-    certificate. At w = 0 all scores tie; there the cut is that in which all rows count alike.
+    enough the cuts found on the way, and at the minimiser of the model, make that better. The mixture of the cuts that
+    proves most is a lower bound on the optimum with rounding allowed for: a run ends when that is within ``tol``, and
+    the result has the certificate. At w = 0 all scores tie; there the cut is that in which all rows count alike. Where
+    no score is better than none, because the hard pairs cannot be separated on average, the solution is w = 0 exactly.
 
     Parameters
     ----------
@@ -146,15 +146,16 @@ class Bundle(NamedTuple):
         return w
 
     def init(self, problem: BundleTask, x: np.ndarray, rng: np.random.Generator) -> BundleState:
-        w = x.astype(np.float64)
-        cut, none = _cut(problem, w), np.zeros((self.memory, w.size))
-        y, blank = np.ones((inner_count(problem.inner), 1)), np.zeros(self.cuts)
-        room = Cuts(np.zeros((self.cuts, w.size)), blank, blank.copy(), blank.copy(), 0)
+        w, blank, d = np.zeros(x.size), np.zeros(self.cuts), x.size
+        room = Cuts(np.zeros((self.cuts, d)), blank, blank.copy(), blank.copy(), 0)
+        y, none = np.ones((inner_count(problem.inner), 1)), no_memory(self.memory, d)
         state = BundleState(
-            w, y, cut.slope, room, blank.copy(), w.copy(), none, none.copy(),
-            np.inf, np.inf, -np.inf, np.inf, np.inf, 0.0, 0, 0, 0, 1, 1, 0,
+            w, y, w, room, blank.copy(), w, none,
+            np.inf, np.inf, -np.inf, np.inf, np.inf, 0.0, 0, 0, 0, 0, 0,
         )  # fmt: skip
-        state = _moved(problem, _with_cut(problem, state, cut), Point(w, cut))
+        state = _looked(problem, state, w)  # where it may collapse to: a start must be better
+        if x.any():
+            state = _looked(problem, state, x.astype(np.float64))
         return _proved(problem, self, state._replace(size=abs(state.value)))
 
     def advance(self, problem: BundleTask, state: BundleState, n_steps: int, rng: Any) -> BundleState:
@@ -212,10 +213,12 @@ def bundle_step(task: BundleTask, solver: Bundle, state: BundleState) -> BundleS
     """One step along the minimiser of the model, and what the cuts on the way prove."""
     way = direction(task, state)
     if not way.fall < 0.0:  # nothing to gain in this metric
-        return at_minimiser(task, solver, state._replace(kept=0, since=state.since + 1, t=state.t + 1))
+        return at_minimiser(
+            task, solver, state._replace(memory=forgotten(state.memory), since=state.since + 1, t=state.t + 1)
+        )
     state, found = searched(task, state, way)
     if found is not None:
-        state = _moved(task, remembered(task, state, found), found)
+        state = _moved(task, _learned(task, state, found), found)
     state = _proved(task, solver, state._replace(t=state.t + 1))
     return state if state.ended or not state.since else at_minimiser(task, solver, state)
 
@@ -225,13 +228,16 @@ def at_minimiser(task: BundleTask, solver: Bundle, state: BundleState) -> Bundle
     way, size = state.aim - state.w, np.sqrt(task.metric)
     reach = 1.0 + float(np.linalg.norm(size * state.w))
     part = 0.5 ** (state.since % TURNS) * min(1.0, reach / max(float(np.linalg.norm(size * way)), 1e-300))
-    w = state.w + part * way if part < 1.0 else state.aim
-    point, since = Point(w, _cut(task, w)), state.since
-    state = _with_cut(task, state, point.cut)._replace(values=state.values + 1, gradients=state.gradients + 1)
-    if _value(task, point) < state.value:
-        state = _moved(task, state, point)
-    state = _proved(task, solver, state)
+    since, w = state.since, state.w + part * way if part < 1.0 else state.aim
+    state = _proved(task, solver, _looked(task, state, w))
     return state._replace(since=min(state.since, since))
+
+
+def _looked(task: BundleTask, state: BundleState, w: np.ndarray) -> BundleState:
+    """The state with the cut at a point, and there if that is better."""
+    point = Point(w, _cut(task, w))
+    state = _with_cut(task, state, point.cut)
+    return _moved(task, state, point) if _value(task, point) < state.value else state
 
 
 def direction(task: BundleTask, state: BundleState) -> Direction:
@@ -243,7 +249,7 @@ def direction(task: BundleTask, state: BundleState) -> Direction:
         slopes = np.where(orthant != 0.0, slopes + task.kink * orthant, 0.0)
     here = state.value - penalty_at(task.problem.penalty, state.w)
     errors = np.maximum(here - cuts.offsets[:held] - cuts.slopes[:held] @ state.w, 0.0)
-    scaled = two_loops(task, state, slopes)
+    scaled = inverse_times(state.memory, task.metric, slopes)
     mix = best_mixture(slopes @ scaled.T, errors, np.zeros(held))
     move, pull = -(mix @ scaled), mix @ slopes
     move = np.where(orthant != 0.0, move, 0.0) if task.kink else move
@@ -255,25 +261,6 @@ def _orthant(state: BundleState) -> np.ndarray:
     return np.sign(np.where(state.w != 0.0, state.w, state.aim))
 
 
-def two_loops(task: BundleTask, state: BundleState, rows: np.ndarray) -> np.ndarray:
-    """Every row (m, d) times the inverse of the Hessian that is remembered."""
-    memory = state.moves.shape[0]
-    recent = [k % memory for k in range(state.kept - 1, max(state.kept - memory, 0) - 1, -1)]
-    out, shares, scale = rows.copy(), [], 1.0
-    for k in recent:
-        share = (out @ state.moves[k]) / float(state.moves[k] @ state.turns[k])
-        out -= share[:, None] * state.turns[k]
-        shares.append(share)
-    if recent:
-        move, turn = state.moves[recent[0]], state.turns[recent[0]]
-        scale = float(move @ turn) / float(turn @ (turn / task.metric))
-    out *= scale / task.metric
-    for k, share in zip(reversed(recent), reversed(shares), strict=True):
-        share -= (out @ state.turns[k]) / float(state.moves[k] @ state.turns[k])
-        out += share[:, None] * state.moves[k]
-    return out
-
-
 def searched(task: BundleTask, state: BundleState, way: Direction) -> tuple[BundleState, Point | None]:
     """The state with the cuts of a line search, and the point that it has found: weak conditions of Wolfe."""
     low, high, step, found, shorter = 0.0, np.inf, 1.0, None, 0
@@ -282,7 +269,6 @@ def searched(task: BundleTask, state: BundleState, way: Direction) -> tuple[Bund
         w = np.where(w * way.orthant > 0.0, w, 0.0) if task.kink else w
         point = Point(w, _cut(task, w))
         state = _with_cut(task, state, point.cut)
-        state = state._replace(values=state.values + 1, gradients=state.gradients + 1)
         if not _value(task, point) <= state.value + ENOUGH * step * way.fall:
             high, shorter = step, shorter + 1
         elif _along(task, point, way) < STEEP * way.fall:
@@ -304,15 +290,11 @@ def _along(task: BundleTask, point: Point, way: Direction) -> float:
     return float((slope + task.kink * way.orthant if task.kink else slope) @ way.move)
 
 
-def remembered(task: BundleTask, state: BundleState, new: Point) -> BundleState:
-    """The state with one more step in its memory, which must have turned the slope the right way."""
+def _learned(task: BundleTask, state: BundleState, new: Point) -> BundleState:
+    """The state with one more step in its memory."""
     move = new.w - state.w
     turn = new.cut.slope - state.slope + task.ridge * move
-    if not float(move @ turn) > 1e-12 * float(np.linalg.norm(move) * np.linalg.norm(turn)):
-        return state
-    place, moves, turns = state.kept % state.moves.shape[0], state.moves.copy(), state.turns.copy()
-    moves[place], turns[place] = move, turn
-    return state._replace(moves=moves, turns=turns, kept=state.kept + 1)
+    return state._replace(memory=remembered(state.memory, move, turn))
 
 
 def _moved(task: BundleTask, state: BundleState, new: Point) -> BundleState:
@@ -322,7 +304,8 @@ def _moved(task: BundleTask, state: BundleState, new: Point) -> BundleState:
 
 
 def _with_cut(task: BundleTask, state: BundleState, cut: Cut) -> BundleState:
-    """The state with one more cut; those of points too far away are infinite, and left out."""
+    """The state with one more cut and pass; those of points too far away are infinite, and left out."""
+    state = state._replace(values=state.values + 1, gradients=state.gradients + 1)
     if not np.isfinite(cut.slope.sum() + cut.offset + cut.slack + cut.spread):
         return state
     cuts, share = with_cut(state.cuts, state.share, cut, state.w, task.sizes.scale)

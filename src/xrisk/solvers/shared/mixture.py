@@ -109,9 +109,8 @@ def kinked_mixture(slopes: np.ndarray, offsets: np.ndarray, kink: float, ridge: 
     far = np.abs(slopes.mean(axis=0)) / ridge
     size = max(float(np.ptp(offsets)), 1e-3 * float(np.abs(offsets).max()), 1e-300)
     mu = max(size / m, kink * float(far.max()), 0.5 * ridge * float(far @ far) / m)
-    at = Interior(
-        np.full(m, 1.0 / m), np.zeros(d), np.full(m, m * mu), *np.full((2, d), mu / kink), float(offsets.max())
-    )
+    wall = np.full(d, mu / kink)
+    at = Interior(np.full(m, 1.0 / m), np.zeros(d), np.full(m, m * mu), wall, wall, float(offsets.max()))
     for _ in range(INTERIOR_STEPS):
         left = float(at.share @ at.slack + at.upper @ (kink - at.u) + at.lower @ (kink + at.u))
         if left <= 1e-10 * max(size, float(((at.share @ slopes + at.u) ** 2).sum()) / ridge):
@@ -138,8 +137,14 @@ def _interior_step(at: Interior, G: np.ndarray, c: np.ndarray, kink: float, ridg
     slack = (mu - at.slack * share) / at.share - at.slack
     upper, lower = (mu + at.upper * u) / above - at.upper, (mu - at.lower * u) / below - at.lower
     t = _room((at.share, above, below, *at[2:5]), (share, -u, u, slack, upper, lower))
-    moves = (share, u, slack, upper, lower)
-    return Interior(*(old + t * move for old, move in zip(at[:5], moves, strict=True)), level=at.level + t * level)
+    return Interior(
+        at.share + t * share,
+        at.u + t * u,
+        at.slack + t * slack,
+        at.upper + t * upper,
+        at.lower + t * lower,
+        at.level + t * level,
+    )
 
 
 def _room(sizes: Iterable[np.ndarray], moves: Iterable[np.ndarray]) -> float:
