@@ -8,6 +8,7 @@ import pytest
 import xrisk
 from tests.solvers import running
 from tests.solvers.cases import CASES, FULL_BATCH, SAMPLED, compiled, plain
+from xrisk.certificate import cut_at
 from xrisk.compile import specialise
 from xrisk.inner import (
     batch_value,
@@ -261,6 +262,13 @@ def _(g, visitor, at):
 def _(g, coefs):
     g.note("gradients", inner_samples(g.inner))
     return inner_gradients(g.inner, coefs)
+
+
+@cut_at.of(Counted)
+def _(g, sizes, rho, w):
+    g.note("values", inner_samples(g.inner))
+    g.note("gradients", inner_samples(g.inner))
+    return cut_at(g.inner, sizes, rho, w)
 
 
 @each_sampled_plain

@@ -7,6 +7,7 @@ from typing import Any
 
 from xrisk.problem import ThresholdBounds as ThresholdBounds
 from xrisk.solvers import theory as theory
+from xrisk.solvers.bundle import Bundle as Bundle
 from xrisk.solvers.card import MethodCard as MethodCard
 from xrisk.solvers.card import Need as Need
 from xrisk.solvers.catalogue import METHODS as METHODS

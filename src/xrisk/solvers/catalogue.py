@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 from xrisk.problem import Problem
+from xrisk.solvers.bundle import Bundle
 from xrisk.solvers.card import Need
 from xrisk.solvers.coupled.alexr import ALEXR
 from xrisk.solvers.coupled.alexr_dl import ALEXRDL
@@ -99,6 +100,7 @@ CATALOGUE: dict[str, Any] = {
     "gradient": BatchGradient(),
     "gradient-nesterov": BatchGradient(acceleration=Nesterov()),
     "faces": Faces(),
+    "bundle": Bundle(),
     "newton": Newton(),
     "composite-newton": CompositeNewton(),
     "smoothed-lbfgs": SmoothedLBFGS(),
