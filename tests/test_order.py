@@ -24,7 +24,7 @@ certificate
 solvers.card  solvers.schedules
 solvers.base
 solvers.shared
-solvers.coupled  solvers.groups  solvers.finite_sum  solvers.newton
+solvers.coupled  solvers.groups  solvers.finite_sum  solvers.newton  solvers.auc
 solvers.lbfgs
 solvers.catalogue  solvers.theory
 run  auto
