@@ -37,6 +37,8 @@ from xrisk.solvers import (
     SOX,
     SPDC,
     SSD,
+    STACO1,
+    STACO2,
     SVRPDAI,
     SVRPDAII,
     TINF,
@@ -50,6 +52,7 @@ from xrisk.solvers import (
     Drago,
     DrawnGroup,
     Entropy,
+    ExactThresholds,
     Faces,
     GeometricAverage,
     Growing,
@@ -58,6 +61,7 @@ from xrisk.solvers import (
     Nesterov,
     Newton,
     PolynomialAverage,
+    PrintedScaling,
     Prospect,
     RandomPoint,
     Restarted,
@@ -67,6 +71,8 @@ from xrisk.solvers import (
     SnapshotMSVR,
     StageAverage,
     Stagewise,
+    TailSONEX,
+    TailSONX,
     TheoryCorrection,
     UniformAverage,
     UpweightedSGD,
@@ -160,6 +166,45 @@ def rankings():
     return xrisk.applications.partial_auc(X, y, min_tpr=0.5, l2=0.1)
 
 
+def two_way(loss="squared_hinge", **options):
+    """Half of the positives against half of the negatives."""
+    X, y, _ = table(n=60)
+    return xrisk.applications.two_way_partial_auc(X, y, min_tpr=0.5, max_fpr=0.5, loss=loss, l2=0.1, **options)
+
+
+def two_way_sparse():
+    import scipy.sparse
+
+    X, y, _ = table(n=60)
+    X = scipy.sparse.csr_matrix(np.where(np.abs(X) < 0.3, 0.0, X))
+    return xrisk.applications.two_way_partial_auc(X, y, min_tpr=0.3, max_fpr=0.4, loss="hinge", l2=0.1)
+
+
+def tail_optimum(stated):
+    """The optimum of a two-way partial AUC by an interior-point method on its pairs, l2 = 0.1."""
+    import cvxpy as cp
+
+    g = stated.inner
+    rows = g.pairs.rows
+    X = rows.X if hasattr(rows, "X") else np.array([_dense_row(rows, k) for k in range(rows.indptr.size - 1)])
+    positive, negative = X[g.pairs.outer], X[g.pairs.inner]
+    losses = {
+        "HingeLoss": lambda margin: cp.pos(1.0 - margin),
+        "SquaredHinge": lambda margin: cp.square(cp.pos(1.0 - margin)),
+        "Logistic": lambda margin: cp.logistic(-margin),
+    }
+    loss, w = losses[type(g.pairs.loss).__name__], cp.Variable(X.shape[1])
+    k = round(stated.outer.alpha * len(positive))
+    inner = cp.hstack([cp.sum_largest(loss((x - negative) @ w), g.top) / g.top for x in positive])
+    return cp.Problem(cp.Minimize(cp.sum_largest(inner, k) / k + 0.05 * cp.sum_squares(w))).solve()
+
+
+def _dense_row(rows, k):
+    x, place = np.zeros(rows.size), slice(rows.indptr[k], rows.indptr[k + 1])
+    x[rows.indices[place]] = rows.data[place]
+    return x
+
+
 def shared_negatives():
     stated = rankings()
     return stated._replace(inner=stated.inner._replace(sampling=BatchForAll()))
@@ -172,6 +217,7 @@ class Case(NamedTuple):
     iterations: int  # to come within ``gap`` of the optimum
     gap: float
     aim: Any = lambda stated: stated  # what it minimises instead of the problem as stated
+    optimum: Any = lambda aim: xrisk.solvers.exact(aim).value  # its least value
     cut: int = 25  # iterations after which it is stopped and resumed, fewer than it takes to converge
 
 
@@ -238,6 +284,30 @@ CASES = [  # the first of each solver is the one whose compiled runs are quick t
     Case("ascvrg", chi2_logistic, ASCVRG(0.1), 5000, 1e-9),
     Case("c-saga", pushed, CSAGA(0.1, batch=3), 1000, 1e-9),
     Case("spdc", single_rows, SPDC(0.02, 0.5, blocks=3), 10000, 1e-9),
+    Case("staco1", two_way, STACO1(0.02, 0.05, 0.05, 0.02, blocks=6, batch=5), 20000, 0.01, optimum=tail_optimum),
+    Case(
+        "staco1-hinge-sparse",
+        two_way_sparse,
+        STACO1(0.02, 0.05, 0.05, 0.02, blocks=6, batch=8, first=ExactThresholds()),
+        20000,
+        0.02,
+        optimum=tail_optimum,
+    ),
+    Case("staco1-logistic", lambda: two_way("logistic"), STACO1(), 20000, 0.01, optimum=tail_optimum),
+    Case("staco1-one-way", rankings, STACO1(0.02, 0.05, 0.05, 0.02, blocks=4, batch=8), 20000, 0.01),
+    Case("staco2", two_way, STACO2(0.02, 0.05, 0.05, 0.02, epoch=15, blocks=6), 20000, 0.02, optimum=tail_optimum),
+    Case(
+        "staco2-printed",
+        two_way,
+        STACO2(0.02, 0.05, 0.05, 0.02, 0.01, Growing(200, 1.5), PrintedScaling(), blocks=6),
+        20000,
+        0.02,
+        optimum=tail_optimum,
+    ),
+    Case("tail-sonx-v2", two_way, TailSONX(0.02, 0.05, 0.02, blocks=6), 20000, 0.01, optimum=tail_optimum),
+    Case("tail-sonx-v1", two_way, TailSONX(0.02, 0.05, 0.02, correction=0.0), 20000, 0.01, optimum=tail_optimum),
+    Case("tail-sonex-v2", two_way, TailSONEX(0.02, 0.05, 0.02, blocks=6), 20000, 0.01, optimum=tail_optimum),
+    Case("tail-sonex-v1", two_way, TailSONEX(0.02, 0.05, 0.02, correction=0.0), 20000, 0.01, optimum=tail_optimum),
     Case("batch-gradient", lambda: tasks(LogSumExp(2.0)), BatchGradient(0.3), 300, 1e-9),
     Case("batch-gradient-nesterov", squares, BatchGradient(0.05, Nesterov()), 3000, 1e-9),
     Case("faces", portfolio, Faces(), 100, 1e-8, cut=1),

@@ -100,7 +100,7 @@ def _(g, size):
 
 @tail_share.of(Tail)
 def _(g):
-    return g.count / g.pairs.inner.size
+    return g.top / g.pairs.inner.size
 
 
 @place_block.of(Tail)

@@ -5,6 +5,10 @@ import re
 from typing import Any
 
 from xrisk.problem import Problem
+from xrisk.solvers.auc.staco1 import STACO1
+from xrisk.solvers.auc.staco2 import STACO2
+from xrisk.solvers.auc.tail_sonex import TailSONEX
+from xrisk.solvers.auc.tail_sonx import TailSONX
 from xrisk.solvers.card import Need
 from xrisk.solvers.coupled.alexr import ALEXR
 from xrisk.solvers.coupled.alexr_dl import ALEXRDL
@@ -96,6 +100,10 @@ CATALOGUE: dict[str, Any] = {
     "ascvrg": ASCVRG(),
     "c-saga": CSAGA(),
     "spdc": SPDC(),
+    "staco1": STACO1(),
+    "staco2": STACO2(),
+    "tail-sonx": TailSONX(),
+    "tail-sonex": TailSONEX(),
     "gradient": BatchGradient(),
     "gradient-nesterov": BatchGradient(acceleration=Nesterov()),
     "faces": Faces(),

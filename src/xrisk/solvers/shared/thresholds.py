@@ -11,6 +11,7 @@ from xrisk.functions import CVaRRisk, risk_threshold
 from xrisk.functions.loss import loss_value
 from xrisk.generic import generic
 from xrisk.inner.oracle import Oracles, inner_count
+from xrisk.inner.pairs import Pairs
 from xrisk.inner.sides import Side, draw_side, place_block, read_scores, tail_value
 from xrisk.inner.tail import Tail
 from xrisk.problem import Problem, inner_values
@@ -22,7 +23,7 @@ from xrisk.solvers.shared.tracking import corrects, next_block
 
 TWO_WAY = Need(
     "a two-way partial AUC",
-    lambda problem: type(problem.inner) is Tail and type(problem.outer) is CVaRRisk,
+    lambda problem: type(problem.inner) in (Tail, Pairs) and type(problem.outer) is CVaRRisk,
     "inner",
 )
 SAMPLE = 32  # rows i per iteration, where a solver leaves them open
@@ -63,7 +64,7 @@ def _(first, problem, w):
 
 @first_thresholds.of(ExactThresholds)
 def _(first, problem, w):
-    pairs, k = problem.inner.pairs, problem.inner.count
+    pairs, k = problem.inner.pairs, problem.inner.top
     scores = pairs.side * row_scores(pairs.rows, w[None, :])[:, 0]
     last = np.partition(scores[pairs.inner], -k)[-k]  # the lowest of the k rows j that stand highest
     s = np.array([loss_value(pairs.loss, margin, 1.0) for margin in scores[pairs.outer] - last])
@@ -75,6 +76,8 @@ def prepare_two_way(problem: Problem, solver: Any) -> tuple[Problem, Any]:
     if "blocks" in solver._fields and solver.blocks is None:
         solver = solver._replace(blocks=min(SAMPLE, inner_count(problem.inner)))
     problem, solver = prepare_as_stated(problem, solver)
+    if type(problem.inner) is Pairs:  # a tail of all rows j
+        problem = problem._replace(inner=Tail(problem.inner, problem.inner.inner.size))
     for name, field in zip(solver._fields, solver, strict=True):
         if name in STEPS:
             check_step(name, field)
