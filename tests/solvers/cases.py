@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import scipy.optimize
+import scipy.special
 
 import xrisk
 from tests.conftest import table
@@ -19,6 +21,7 @@ from xrisk.solvers import (
     ALEXRDL,
     ASCPG,
     ASCVRG,
+    AUCM,
     BSGD,
     CSAGA,
     GDRO,
@@ -28,12 +31,14 @@ from xrisk.solvers import (
     NOL,
     NSSD,
     OOA,
+    PAUCI,
     SAPD,
     SCGD,
     SGD,
     SMD,
     SONEX,
     SONX,
+    SOTA,
     SOX,
     SPDC,
     SSD,
@@ -42,16 +47,19 @@ from xrisk.solvers import (
     SVRPDAI,
     SVRPDAII,
     TINF,
+    AllThresholds,
     AveragedGradient,
     BatchGradient,
     CompositeNewton,
     CompositionalSVRG1,
     CompositionalSVRG2,
     Conjugate,
+    CrossEntropy,
     Decreasing,
     Drago,
     DrawnGroup,
     Entropy,
+    EqualClasses,
     ExactThresholds,
     Faces,
     GeometricAverage,
@@ -69,6 +77,7 @@ from xrisk.solvers import (
     SingleLoop,
     SmoothedLBFGS,
     SnapshotMSVR,
+    SOTAs,
     StageAverage,
     Stagewise,
     TailSONEX,
@@ -205,6 +214,84 @@ def _dense_row(rows, k):
     return x
 
 
+class Smooth(NamedTuple):
+    """A smooth function of w (d), and of more behind it that is minimised over, l2 = 0.1 on w included."""
+
+    function: Any  # of (w, the rest)
+    rest: np.ndarray
+    bounds: list[Any]
+    d: int
+
+    def value(self, w):
+        return self._least(lambda rest: self.function(w, rest), self.rest, self.bounds)
+
+    def optimum(self):
+        start, bounds = np.append(np.zeros(self.d), self.rest), [(None, None)] * self.d + self.bounds
+        return self._least(lambda x: self.function(x[: self.d], x[self.d :]), start, bounds)
+
+    def _least(self, function, start, bounds):
+        if not start.size:
+            return function(start)
+        return scipy.optimize.minimize(function, start, bounds=bounds, tol=1e-10, options={"maxfun": 100_000}).fun
+
+
+def _both_sides(stated):
+    X, pairs = stated.inner.pairs.rows.X, stated.inner.pairs
+    return X[pairs.outer], X[pairs.inner]
+
+
+def soft_two_way(stated, lam, outer_lam):
+    """What SOTA-s minimises, of squared hinges."""
+    positive, negative = _both_sides(stated)
+
+    def value(w, rest):
+        losses = np.maximum(1.0 - (positive @ w)[:, None] + negative @ w, 0.0) ** 2
+        log_u = scipy.special.logsumexp(losses / lam, axis=1) - np.log(losses.shape[1])
+        soft = scipy.special.logsumexp(lam / outer_lam * log_u) - np.log(len(log_u))
+        return outer_lam * soft + 0.05 * w @ w
+
+    return Smooth(value, np.zeros(0), [], 4)
+
+
+def sigmoid_two_way(stated):
+    """What PAUCI minimises with κ = 2 and ω = 0, maximised over its dual on a grid and by a parabola between."""
+    positive, negative = _both_sides(stated)
+    share, tail, grid = stated.outer.alpha, stated.inner.top / len(negative), np.linspace(-1.0, 1.0, 2001)
+
+    def value(w, rest):
+        c, a, b, s, s2 = rest
+        f, h = scipy.special.expit(positive @ w + c), scipy.special.expit(negative @ w + c)
+        gammas = grid[grid >= max(-a, b - 1.0) - 1e-9][:, None]
+        high = np.logaddexp(0.0, 2.0 * ((f - a) ** 2 - 2.0 * (1.0 + gammas) * f - s)).mean(axis=1) / (2.0 * share)
+        low = np.logaddexp(0.0, 2.0 * ((h - b) ** 2 + 2.0 * (1.0 + gammas) * h - s2)).mean(axis=1) / (2.0 * tail)
+        return (s + s2 + high + low - gammas[:, 0] ** 2).max() + 0.05 * w @ w
+
+    bounds = [(None, None), (0.0, 1.0), (0.0, 1.0), (-4.0, 1.0), (0.0, 5.0)]
+    return Smooth(value, np.array([0.0, 0.5, 0.5, 0.5, 0.5]), bounds, 4)
+
+
+def margin_auc(stated, margin):
+    """What AUCM minimises."""
+    positive, negative = _both_sides(stated)
+
+    def value(w, rest):
+        f, h = positive @ w, negative @ w
+        return f.var() + h.var() + max(margin + h.mean() - f.mean(), 0.0) ** 2 + 0.05 * w @ w
+
+    return Smooth(value, np.zeros(0), [], 4)
+
+
+def row_losses(stated, weight):
+    """Cross-entropy with that weight of the positives."""
+    positive, negative = _both_sides(stated)
+
+    def value(w, rest):
+        high, low = np.logaddexp(0.0, -positive @ w - rest[0]), np.logaddexp(0.0, negative @ w + rest[0])
+        return weight * high.mean() + (1.0 - weight) * low.mean() + 0.05 * w @ w
+
+    return Smooth(value, np.zeros(1), [(None, None)], 4)
+
+
 def shared_negatives():
     stated = rankings()
     return stated._replace(inner=stated.inner._replace(sampling=BatchForAll()))
@@ -221,6 +308,7 @@ class Case(NamedTuple):
     cut: int = 25  # iterations after which it is stopped and resumed, fewer than it takes to converge
 
 
+POSITIVE = (table(n=60)[1] == 1).mean()
 SLOW = Stagewise(0.2, 0.5, 2000, 2.0)
 
 CASES = [  # the first of each solver is the one whose compiled runs are quick tests
@@ -308,6 +396,36 @@ CASES = [  # the first of each solver is the one whose compiled runs are quick t
     Case("tail-sonx-v1", two_way, TailSONX(0.02, 0.05, 0.02, correction=0.0), 20000, 0.01, optimum=tail_optimum),
     Case("tail-sonex-v2", two_way, TailSONEX(0.02, 0.05, 0.02, blocks=6), 20000, 0.01, optimum=tail_optimum),
     Case("tail-sonex-v1", two_way, TailSONEX(0.02, 0.05, 0.02, correction=0.0), 20000, 0.01, optimum=tail_optimum),
+    Case("sota", two_way, SOTA(0.02, 0.05, 0.05, 0.02, epoch=150, blocks=6), 20000, 0.02, optimum=tail_optimum),
+    Case(
+        "sota-all",
+        two_way,
+        SOTA(0.02, 0.05, 0.05, 0.02, epoch=15, coordinates=AllThresholds(), blocks=6),
+        20000,
+        0.02,
+        optimum=tail_optimum,
+    ),
+    Case(
+        "sota-s",
+        two_way,
+        SOTAs(Stagewise(0.02, 0.5, 2000, 1.5), lam=2.0, outer_lam=1.0),
+        20000,
+        0.02,
+        lambda stated: soft_two_way(stated, 2.0, 1.0),
+        Smooth.optimum,
+    ),
+    Case("pauci", two_way, PAUCI(blocks=8), 20000, 0.005, sigmoid_two_way, Smooth.optimum),
+    Case("aucm", two_way, AUCM(epoch=200), 20000, 0.002, lambda stated: margin_auc(stated, 0.5), Smooth.optimum),
+    Case("ce", two_way, CrossEntropy(), 20000, 0.002, lambda stated: row_losses(stated, POSITIVE), Smooth.optimum),
+    Case(
+        "ce-balanced",
+        two_way,
+        CrossEntropy(weights=EqualClasses()),
+        20000,
+        0.002,
+        lambda stated: row_losses(stated, 0.5),
+        Smooth.optimum,
+    ),
     Case("batch-gradient", lambda: tasks(LogSumExp(2.0)), BatchGradient(0.3), 300, 1e-9),
     Case("batch-gradient-nesterov", squares, BatchGradient(0.05, Nesterov()), 3000, 1e-9),
     Case("faces", portfolio, Faces(), 100, 1e-8, cut=1),

@@ -49,6 +49,7 @@ from xrisk.inner.sides import (
     new_side,
     place_block,
     read_scores,
+    rival_count,
     soft_pull,
     soft_value,
     tail_pull,
@@ -276,7 +277,7 @@ def _(g, coefs):
     return inner_gradients(g.inner, coefs)
 
 
-for _same in (new_side, tail_share, place_block, draw_side, read_scores, add_pairs):
+for _same in (new_side, tail_share, rival_count, place_block, draw_side, read_scores, add_pairs):
     _same.of(Counted)(lambda g, *arguments, _same=_same: _same(g.inner, *arguments))
 
 
@@ -299,9 +300,9 @@ def _(g, score, below, lam):
 
 
 @soft_pull.of(Counted)
-def _(g, above, a, below, lam, log_scale):
+def _(g, above, a, below, lam, log_u, log_scale):
     g.note("gradients", below.rows.size)
-    soft_pull(g.inner, above, a, below, lam, log_scale)
+    soft_pull(g.inner, above, a, below, lam, log_u, log_scale)
 
 
 @add_losses.of(Counted)

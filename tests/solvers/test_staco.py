@@ -131,7 +131,7 @@ def test_scores_of_a_thousand_overflow_nothing(solver, loss):
 
 
 def test_the_mean_of_a_stage_is_reported():
-    start, found = points(STACO2(**STEPS, strength=0.3, epoch=8), 20)
+    _, found = points(STACO2(**STEPS, strength=0.3, epoch=8), 20)
     problem, solver, state, rng = begin(two_way(), STACO2(**STEPS, strength=0.3, epoch=8), start=0.1)
     with uncompiled():
         state = solver.advance(problem, state, 20, rng)

@@ -1,7 +1,8 @@
 """Sampled pairs under thresholds: some rows i, a batch of rows j that all of them are compared with, scores of both.
 
-gᵢ(w) = min over s of gᵢ(w, s), where gᵢ(w, s) = s + meanⱼ (ℓ(side·⟨xᵢ − xⱼ, w⟩) − s)₊/θ and θ is the share of the rows j
-in a tail. For a threshold s that a method keeps for every i, samples of gᵢ(w, s) are unbiased; of gᵢ(w) there are none.
+gᵢ(w) = min over s of gᵢ(w, s), where gᵢ(w, s) = s + meanⱼ (ℓ(side·⟨xᵢ − xⱼ, w⟩) − s)₊/θ and θ is the share of the rows
+j in a tail. For a threshold s that a method keeps for every i, samples of gᵢ(w, s) are unbiased; of gᵢ(w) there are
+none.
 """
 
 import math
@@ -34,6 +35,11 @@ def new_side(g, size):
 @generic
 def tail_share(g):
     """θ, the share of the rows j that are in a tail."""
+
+
+@generic
+def rival_count(g):
+    """Number of rows j."""
 
 
 @generic
@@ -70,8 +76,8 @@ def soft_value(g, score, below, lam):
 
 
 @generic
-def soft_pull(g, above, a, below, lam, log_scale):
-    """As `tail_pull`, with the gradients of the losses weighed by exp(ℓ/λ + log_scale)."""
+def soft_pull(g, above, a, below, lam, log_u, log_scale):
+    """As `tail_pull`, with the gradients of the losses weighed by exp(ℓ/λ − log_u + log_scale)."""
 
 
 @generic
@@ -101,6 +107,11 @@ def _(g, size):
 @tail_share.of(Tail)
 def _(g):
     return g.top / g.pairs.inner.size
+
+
+@rival_count.of(Tail)
+def _(g):
+    return g.pairs.inner.size
 
 
 @place_block.of(Tail)
@@ -161,12 +172,12 @@ def _(g, score, below, lam):
 
 
 @soft_pull.of(Tail)
-def _(g, above, a, below, lam, log_scale):
+def _(g, above, a, below, lam, log_u, log_scale):
     loss, sign, scores, pull, work = g.pairs.loss, g.pairs.side, below.scores, below.pull, below.work
     score = above.scores[a]
     for b in range(work.size):
         margin = sign * (score - scores[b])
-        weight = math.exp(loss_value(loss, margin, 1.0) / lam + log_scale) / work.size
+        weight = math.exp((loss_value(loss, margin, 1.0) / lam - log_u) + log_scale) / work.size
         work[b] = weight * sign * loss_slope(loss, margin, 1.0)
         pull[b] -= work[b]
     above.pull[a] += total(work)

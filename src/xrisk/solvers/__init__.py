@@ -7,6 +7,15 @@ from typing import Any
 
 from xrisk.problem import ThresholdBounds as ThresholdBounds
 from xrisk.solvers import theory as theory
+from xrisk.solvers.auc.aucm import AUCM as AUCM
+from xrisk.solvers.auc.cross_entropy import CrossEntropy as CrossEntropy
+from xrisk.solvers.auc.cross_entropy import EqualClasses as EqualClasses
+from xrisk.solvers.auc.cross_entropy import EqualRows as EqualRows
+from xrisk.solvers.auc.pauci import PAUCI as PAUCI
+from xrisk.solvers.auc.sota import SOTA as SOTA
+from xrisk.solvers.auc.sota import AllThresholds as AllThresholds
+from xrisk.solvers.auc.sota import SampledThresholds as SampledThresholds
+from xrisk.solvers.auc.sotas import SOTAs as SOTAs
 from xrisk.solvers.auc.staco1 import STACO1 as STACO1
 from xrisk.solvers.auc.staco2 import STACO2 as STACO2
 from xrisk.solvers.auc.staco2 import GradientScaling as GradientScaling

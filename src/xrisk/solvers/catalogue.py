@@ -5,6 +5,11 @@ import re
 from typing import Any
 
 from xrisk.problem import Problem
+from xrisk.solvers.auc.aucm import AUCM
+from xrisk.solvers.auc.cross_entropy import CrossEntropy, EqualClasses
+from xrisk.solvers.auc.pauci import PAUCI
+from xrisk.solvers.auc.sota import SOTA, AllThresholds
+from xrisk.solvers.auc.sotas import SOTAs
 from xrisk.solvers.auc.staco1 import STACO1
 from xrisk.solvers.auc.staco2 import STACO2
 from xrisk.solvers.auc.tail_sonex import TailSONEX
@@ -104,6 +109,13 @@ CATALOGUE: dict[str, Any] = {
     "staco2": STACO2(),
     "tail-sonx": TailSONX(),
     "tail-sonex": TailSONEX(),
+    "sota": SOTA(),
+    "sota-all": SOTA(coordinates=AllThresholds()),
+    "sota-s": SOTAs(),
+    "pauci": PAUCI(),
+    "aucm": AUCM(),
+    "ce": CrossEntropy(),
+    "ce-balanced": CrossEntropy(weights=EqualClasses()),
     "gradient": BatchGradient(),
     "gradient-nesterov": BatchGradient(acceleration=Nesterov()),
     "faces": Faces(),

@@ -164,4 +164,4 @@ def staco1_steps(problem, state, solver, n_steps, rng):
         prox(r, w, step)
         level -= rate(solver.threshold_step, t) * (1.0 - mean_y / theta0)
         average_into(w_mean, w, average_weight(solver.average, t))
-    return STACO1State(w, y, s, level, w_mean, order, t0 + n_steps)
+    return STACO1State(w, y, s, float(level), w_mean, order, t0 + n_steps)

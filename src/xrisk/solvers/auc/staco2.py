@@ -205,4 +205,5 @@ def staco2_steps(problem, state, solver, n_steps, rng):
         weight = 1.0 / (t + 1 - first)
         average_into(w_mean, w, weight)
         level_mean += weight * (level - level_mean)
-    return STACO2State(w, y, s, level, w_bar, s_bar, w_mean, s_sum, level_mean, touched, order, first, t0 + n_steps)
+    means = w_bar, s_bar, w_mean, s_sum, float(level_mean), touched
+    return STACO2State(w, y, s, float(level), *means, order, first, t0 + n_steps)

@@ -183,4 +183,4 @@ def tailsonex_steps(problem, state, solver, n_steps, rng):
         prox(r, w, step)
         level -= rate(solver.threshold_step, t) * (1.0 - mean_d)
         average_into(w_mean, w, average_weight(solver.average, t))
-    return TailSONEXState(w, w_prev, tails, level, v, w_mean, order, t0 + n_steps)
+    return TailSONEXState(w, w_prev, tails, float(level), v, w_mean, order, t0 + n_steps)

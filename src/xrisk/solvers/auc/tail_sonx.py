@@ -42,8 +42,8 @@ class TailSONXState(NamedTuple):
 class TailSONX(NamedTuple):
     """SONX with a threshold for each positive [1]_, the appendix's algorithm for two-way partial AUC. Rule: read.
 
-    With gᵢ(w, s; 𝓑) = s + mean over 𝓑 of (ℓᵢⱼ(w) − s)₊/θ₁, for a sample of S positives i and a batch 𝓑 of negatives that
-    all of them share::
+    With gᵢ(w, s; 𝓑) = s + mean over 𝓑 of (ℓᵢⱼ(w) − s)₊/θ₁, for a sample of S positives i and a batch 𝓑 of negatives
+    that all of them share::
 
         dᵢ = 1/θ₀ if uᵢ > s′, else 0                       (uᵢ from before its update)
         uᵢ ← (1 − γ) uᵢ + γ gᵢ(w_t, sᵢ_t; 𝓑) + γ′ (gᵢ(w_t, sᵢ_t; 𝓑) − gᵢ(w_{t−1}, sᵢ_{t−1}; 𝓑))
@@ -173,4 +173,4 @@ def tailsonx_steps(problem, state, solver, n_steps, rng):
         prox(r, w, step)
         level -= rate(solver.threshold_step, t) * (1.0 - mean_d)
         average_into(w_mean, w, average_weight(solver.average, t))
-    return TailSONXState(w, w_prev, tails, level, w_mean, order, t0 + n_steps)
+    return TailSONXState(w, w_prev, tails, float(level), w_mean, order, t0 + n_steps)

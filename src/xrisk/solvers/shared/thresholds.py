@@ -194,3 +194,8 @@ def tracked_oracles(solver: Any, t: int) -> Oracles:
     """Values, at two iterates if the filter corrects, and gradients of S·B pairs, t times."""
     pairs = t * solver.blocks * solver.batch
     return Oracles(values=2 * pairs if corrects(solver.correction) else pairs, gradients=pairs)
+
+
+def row_oracles(solver: Any, t: int) -> Oracles:
+    """Gradients of S positive and B negative rows, t times."""
+    return Oracles(values=0, gradients=t * (solver.blocks + solver.batch))
