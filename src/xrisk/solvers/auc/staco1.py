@@ -91,8 +91,8 @@ class STACO1(NamedTuple):
     """
 
     step: float | Decreasing | Stagewise = 0.05
-    dual_step: float | Decreasing | Stagewise = 0.1
-    tail_step: float | Decreasing | Stagewise = 0.1
+    dual_step: float | Decreasing | Stagewise = 0.5
+    tail_step: float | Decreasing | Stagewise = 0.05
     threshold_step: float | Decreasing | Stagewise = 0.05
     blocks: int | None = None
     batch: int = 32

@@ -114,8 +114,8 @@ class STACO2(NamedTuple):
     """
 
     step: float | Decreasing | Stagewise = 0.05
-    dual_step: float | Decreasing | Stagewise = 0.1
-    tail_step: float | Decreasing | Stagewise = 0.1
+    dual_step: float | Decreasing | Stagewise = 0.5
+    tail_step: float | Decreasing | Stagewise = 0.05
     threshold_step: float | Decreasing | Stagewise = 0.05
     strength: float = 0.002
     epoch: Any = None

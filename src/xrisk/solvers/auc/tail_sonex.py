@@ -98,7 +98,7 @@ class TailSONEX(NamedTuple):
     """
 
     step: float | Decreasing | Stagewise = 0.05
-    tail_step: float | Decreasing | Stagewise = 0.1
+    tail_step: float | Decreasing | Stagewise = 0.05
     threshold_step: float | Decreasing | Stagewise = 0.05
     track: float | Decreasing | Stagewise = 0.9
     momentum: float | Decreasing | Stagewise = 0.5

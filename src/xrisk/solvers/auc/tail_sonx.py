@@ -95,7 +95,7 @@ class TailSONX(NamedTuple):
     """
 
     step: float | Decreasing | Stagewise = 0.05
-    tail_step: float | Decreasing | Stagewise = 0.1
+    tail_step: float | Decreasing | Stagewise = 0.05
     threshold_step: float | Decreasing | Stagewise = 0.05
     track: float | Decreasing | Stagewise = 0.9
     correction: float | TheoryCorrection = 0.1
