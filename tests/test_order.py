@@ -25,7 +25,7 @@ solvers.card  solvers.schedules
 solvers.base
 solvers.shared
 solvers.coupled  solvers.groups  solvers.finite_sum  solvers.newton  solvers.auc
-solvers.lbfgs
+solvers.lbfgs  solvers.faces  solvers.bundle
 solvers.catalogue  solvers.theory
 run  auto
 solvers

@@ -50,6 +50,7 @@ from xrisk.solvers import (
     AllThresholds,
     AveragedGradient,
     BatchGradient,
+    Bundle,
     CompositeNewton,
     CompositionalSVRG1,
     CompositionalSVRG2,
@@ -147,6 +148,25 @@ def portfolio():
 def pushed():
     X, y, _ = table(n=60)
     return xrisk.applications.p_norm_push(X, y, p=2.0, loss="logistic", l2=0.1)
+
+
+def auc_tail(loss="hinge", **options):
+    """Partial AUC with TPR ≥ ½, of losses with a kink."""
+    X, y, _ = table(n=60)
+    return xrisk.applications.partial_auc(X, y, min_tpr=0.5, loss=loss, l2=0.1, **options)
+
+
+def highest_negative():
+    """The mean over positives of their loss against the highest negative alone: top push, the other way round."""
+    X, y, _ = table(n=60)
+    share = 1.0 / np.count_nonzero(y < 0)
+    return xrisk.applications.two_way_partial_auc(X, y, min_tpr=0.0, max_fpr=share, l2=0.1)
+
+
+def pushed_to_the_top(stated):
+    """The same problem as a maximum over negatives."""
+    X, y, _ = table(n=60)
+    return xrisk.applications.top_push(X, y, l2=0.1)
 
 
 def regrouped(offsets, rows=None):
@@ -429,6 +449,9 @@ CASES = [  # the first of each solver is the one whose compiled runs are quick t
     Case("batch-gradient", lambda: tasks(LogSumExp(2.0)), BatchGradient(0.3), 300, 1e-9),
     Case("batch-gradient-nesterov", squares, BatchGradient(0.05, Nesterov()), 3000, 1e-9),
     Case("faces", portfolio, Faces(), 100, 1e-8, cut=1),
+    Case("bundle", auc_tail, Bundle(1e-8), 300, 1e-8, cut=7),
+    Case("bundle-kink", lambda: auc_tail("squared_hinge", l1=0.05), Bundle(1e-8), 300, 1e-8, cut=5),
+    Case("bundle-tail", highest_negative, Bundle(1e-8, cuts=8), 600, 1e-8, aim=pushed_to_the_top, cut=7),
     Case("newton", cvar, Newton(), 100, 1e-8, cut=7),
     Case("newton-tasks-max", lambda: tasks(MaxOuter()), Newton(), 100, 1e-8, cut=7),
     Case("newton-squares", squares, Newton(), 100, 1e-8, cut=5),
@@ -438,9 +461,8 @@ CASES = [  # the first of each solver is the one whose compiled runs are quick t
     Case("smoothed-lbfgs-max", worst, SmoothedLBFGS(tol=1e-6, memory=3), 1000, 1e-6, cut=7),
     Case("smoothed-lbfgs-squares", squares, SmoothedLBFGS(tol=1e-8), 1000, 1e-8, cut=7),
 ]
-FULL_BATCH = [
-    case for case in CASES if isinstance(case.solver, (Newton, CompositeNewton, SmoothedLBFGS, BatchGradient, Faces))
-]  # draw no samples
+FULL = (Newton, CompositeNewton, SmoothedLBFGS, BatchGradient, Faces, Bundle)
+FULL_BATCH = [case for case in CASES if isinstance(case.solver, FULL)]  # draw no samples
 SAMPLED = [case for case in CASES if case not in FULL_BATCH]
 
 FIRST = list({type(case.solver): case for case in reversed(CASES)}.values())

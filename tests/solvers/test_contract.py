@@ -8,6 +8,7 @@ import pytest
 import xrisk
 from tests.solvers import running
 from tests.solvers.cases import CASES, FULL_BATCH, SAMPLED, compiled, plain
+from xrisk.certificate import cut_at
 from xrisk.compile import specialise
 from xrisk.inner import (
     batch_value,
@@ -309,6 +310,13 @@ def _(g, above, a, below, lam, log_u, log_scale):
 def _(g, side, grad):
     g.note("gradients", side.rows.size)
     add_losses(g.inner, side, grad)
+
+
+@cut_at.of(Counted)
+def _(g, sizes, rho, w):
+    g.note("values", inner_samples(g.inner))
+    g.note("gradients", inner_samples(g.inner))
+    return cut_at(g.inner, sizes, rho, w)
 
 
 @each_sampled_plain

@@ -22,6 +22,7 @@ from xrisk.solvers.auc.staco2 import GradientScaling as GradientScaling
 from xrisk.solvers.auc.staco2 import PrintedScaling as PrintedScaling
 from xrisk.solvers.auc.tail_sonex import TailSONEX as TailSONEX
 from xrisk.solvers.auc.tail_sonx import TailSONX as TailSONX
+from xrisk.solvers.bundle import Bundle as Bundle
 from xrisk.solvers.card import MethodCard as MethodCard
 from xrisk.solvers.card import Need as Need
 from xrisk.solvers.catalogue import METHODS as METHODS

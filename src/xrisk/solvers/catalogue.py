@@ -14,6 +14,7 @@ from xrisk.solvers.auc.staco1 import STACO1
 from xrisk.solvers.auc.staco2 import STACO2
 from xrisk.solvers.auc.tail_sonex import TailSONEX
 from xrisk.solvers.auc.tail_sonx import TailSONX
+from xrisk.solvers.bundle import Bundle
 from xrisk.solvers.card import Need
 from xrisk.solvers.coupled.alexr import ALEXR
 from xrisk.solvers.coupled.alexr_dl import ALEXRDL
@@ -119,6 +120,7 @@ CATALOGUE: dict[str, Any] = {
     "gradient": BatchGradient(),
     "gradient-nesterov": BatchGradient(acceleration=Nesterov()),
     "faces": Faces(),
+    "bundle": Bundle(),
     "newton": Newton(),
     "composite-newton": CompositeNewton(),
     "smoothed-lbfgs": SmoothedLBFGS(),
