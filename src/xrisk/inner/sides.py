@@ -13,6 +13,7 @@ import numpy as np
 from xrisk.compile import dot_loop
 from xrisk.data.rows import add_rows, fetch_row, rows_dot
 from xrisk.functions.loss import loss_slope, loss_value
+from xrisk.functions.special import fast_exp
 from xrisk.generic import generic
 from xrisk.inner.oracle import uniform_index
 from xrisk.inner.tail import Tail
@@ -162,12 +163,13 @@ def _(g, above, a, below, s, scale):
 @soft_value.of(Tail)
 def _(g, score, below, lam):
     loss, sign, scores, work = g.pairs.loss, g.pairs.side, below.scores, below.work
-    top = -np.inf
     for b in range(work.size):
         work[b] = loss_value(loss, sign * (score - scores[b]), 1.0) / lam
+    top = work[0]
+    for b in range(1, work.size):
         top = max(top, work[b])
     for b in range(work.size):  # shifted by the largest: exp overflows at 710
-        work[b] = math.exp(work[b] - top)
+        work[b] = fast_exp(work[b] - top)
     return top + math.log(total(work) / work.size)
 
 
@@ -177,7 +179,7 @@ def _(g, above, a, below, lam, log_u, log_scale):
     score = above.scores[a]
     for b in range(work.size):
         margin = sign * (score - scores[b])
-        weight = math.exp((loss_value(loss, margin, 1.0) / lam - log_u) + log_scale) / work.size
+        weight = fast_exp((loss_value(loss, margin, 1.0) / lam - log_u) + log_scale) / work.size
         work[b] = weight * sign * loss_slope(loss, margin, 1.0)
         pull[b] -= work[b]
     above.pull[a] += total(work)

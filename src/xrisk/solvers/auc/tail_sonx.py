@@ -7,26 +7,31 @@ import numpy as np
 from xrisk.compile import kernel, specialise
 from xrisk.functions import prox
 from xrisk.inner.oracle import Oracles, inner_count
-from xrisk.inner.sides import add_pairs, new_side, tail_pull, tail_share
+from xrisk.inner.sides import add_pairs, new_side, read_scores, tail_pull, tail_share, tail_value
 from xrisk.problem import Problem
 from xrisk.solvers.card import LIPSCHITZ_INNER, MethodCard
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
 from xrisk.solvers.shared.thresholds import (
     TWO_WAY,
     FixedThresholds,
-    Sides,
     Tails,
     first_tails,
     first_thresholds,
     move_tail,
+    past_value,
     prepare_two_way,
-    read_past,
     same_rows,
     sample_sides,
     track_tail,
     tracked_oracles,
 )
-from xrisk.solvers.shared.tracking import TheoryCorrection, average_into, check_correction, correction_weight
+from xrisk.solvers.shared.tracking import (
+    TheoryCorrection,
+    average_into,
+    check_correction,
+    correction_weight,
+    corrects,
+)
 
 
 class TailSONXState(NamedTuple):
@@ -148,17 +153,20 @@ def tailsonx_steps(problem, state, solver, n_steps, rng):
     g, rho, r = problem
     theta0, theta1 = rho.alpha, tail_share(g)
     above, below, grad = new_side(g, solver.blocks), new_side(g, solver.batch), np.empty(w.size)
-    sides = Sides(above, below)
-    sides_prev = same_rows(sides)
+    above_prev, below_prev = same_rows(above), same_rows(below)
     for t in range(t0, t0 + n_steps):
         step, beta, track = rate(solver.step, t), rate(solver.tail_step, t), rate(solver.track, t)
         correction = correction_weight(solver.correction, track, order.size, solver.blocks)
         sample_sides(g, w, order, above, below, rng)
-        read_past(g, solver.correction, w_prev, sides_prev)
+        if corrects(solver.correction):
+            read_scores(g, w_prev, above_prev)
+            read_scores(g, w_prev, below_prev)
         mean_d = 0.0
         for a in range(solver.blocks):
             i = order[a]
-            old = track_tail(g, tails, a, i, t, sides, sides_prev, solver.correction, track, correction)
+            value = tail_value(g, above.scores[a], below, tails.s[i])
+            value_prev = past_value(g, solver.correction, tails, i, t, above_prev.scores[a], below_prev)
+            old = track_tail(tails, i, value, value_prev, track, correction)
             d = 1.0 / theta0 if old > level else 0.0
             hits = tail_pull(g, above, a, below, tails.s[i], d / solver.blocks)
             move_tail(tails, i, t, beta * d * (1.0 - hits / theta1))

@@ -139,46 +139,33 @@ def first_tails(s: np.ndarray) -> Tails:
     return Tails(np.zeros(s.size), s, s.copy(), np.full(s.size, -1))
 
 
-class Sides(NamedTuple):
-    """A sample of rows i and the rows j they are compared with."""
-
-    above: Side
-    below: Side
-
-
 @register_jitable
-def same_rows(sides):
+def same_rows(side):
     """Room for the scores of the same rows at another point."""
-    s, b = sides.above.rows.size, sides.below.rows.size
-    return Sides(
-        Side(sides.above.rows, np.empty(s), np.empty(s), np.empty(s)),
-        Side(sides.below.rows, np.empty(b), np.empty(b), np.empty(b)),
-    )
+    size = side.rows.size
+    return Side(side.rows, np.empty(size), np.empty(size), np.empty(size))
 
 
 @register_jitable(forceinline=True)
-def read_past(g, correction, w_prev, sides_prev):
-    """Read the scores at the iterate before, if the filter of the inner values looks at it."""
-    if corrects(correction):
-        read_scores(g, w_prev, sides_prev.above)
-        read_scores(g, w_prev, sides_prev.below)
+def past_value(g, correction, tails, i, t, score, below):
+    """gᵢ(w, sᵢ; below) at the iterate and the threshold of before, if the filter of the inner values looks at it."""
+    if not corrects(correction):
+        return 0.0
+    return tail_value(g, score, below, tails.s_prev[i] if tails.touched[i] == t - 1 else tails.s[i])
 
 
 @register_jitable(forceinline=True)
-def track_tail(g, tails, a, i, t, sides, sides_prev, correction, track, weight):
-    """Write uᵢ anew by the filter of `tracking`, sᵢ of the iteration before beside w of it; returns the old uᵢ.
+def track_tail(tails, i, value, value_prev, track, correction):
+    """Write uᵢ anew by the filter of `tracking`; returns the old uᵢ.
 
     A row's first sample sets uᵢ, and there is nothing to correct.
     """
-    value = tail_value(g, sides.above.scores[a], sides.below, tails.s[i])
-    value_prev = value
-    if corrects(correction):
-        s = tails.s_prev[i] if tails.touched[i] == t - 1 else tails.s[i]
-        value_prev = tail_value(g, sides_prev.above.scores[a], sides_prev.below, s)
     if tails.touched[i] < 0:
         tails.u[i], value_prev = value, value
     old = tails.u[i]
-    tails.u[i] += track * (value - old) + weight * (value - value_prev)
+    tails.u[i] += track * (value - old)
+    if correction != 0.0:
+        tails.u[i] += correction * (value - value_prev)
     return old
 
 
