@@ -24,7 +24,7 @@ from xrisk.inner.oracle import inner_count
 from xrisk.inner.pairs import Pairs
 from xrisk.inner.passes import column_sizes, pass_loss, pass_rows, scores_at
 from xrisk.inner.sorted_pairs import pair_rounding
-from xrisk.inner.tail import Tail, corner, pair_coefs, tail_scores, top_weights
+from xrisk.inner.tail import Tail, corner, pair_coefs, tail_scores
 from xrisk.problem import Problem, penalty_at
 
 
@@ -32,7 +32,8 @@ class Sizes(NamedTuple):
     """What rounding is measured by."""
 
     scale: np.ndarray  # (d,) root mean squares of the columns of differences
-    rows: np.ndarray  # (rows,) lengths of the rows over the scale
+    ahead: np.ndarray  # (n,) lengths of the rows i over the scale
+    behind: np.ndarray  # (m,) and of the rows j
     repeats: int  # of a row among the rows i and j
 
 
@@ -82,7 +83,8 @@ def _(g):
     scale = column_sizes(g)
     scale = np.where(scale > 0.0, scale, 1.0)
     repeats = int(np.bincount(g.outer).max() + np.bincount(g.inner).max())
-    return Sizes(scale, scaled_norms(pass_rows(g), scale), repeats)
+    rows = scaled_norms(pass_rows(g), scale)
+    return Sizes(scale, rows[g.outer], rows[g.inner], repeats)
 
 
 @cut_sizes.of(Tail)
@@ -108,26 +110,25 @@ def _(g, sizes, rho, w):
         slope = row_adjoint(pairs.rows, pair_coefs(pairs, found.up, found.down)[:, None])[0]
         offset = found.value - (float(found.up @ ahead) - float(found.down @ behind))
         rise, slack, spread = _rounding(g, sizes, w, found, (ahead, behind, size))
-    weights = ahead.size * top_weights(-ahead, low)
-    return Cut(found.value, found.value + rise, offset, slope, slack, spread, weights)
+    return Cut(found.value, found.value + rise, offset, slope, slack, spread, ahead.size * found.share)
 
 
 def _rounding(g: Tail, sizes: Sizes, w: np.ndarray, found: Any, scores: Any) -> tuple[float, float, float]:
     """By how much F may be larger, the offset off, and the entries of the slope over their scale."""
-    (ahead, behind, size), loss, rows = scores, g.pairs.loss, sizes.rows
-    d, n = w.size, ahead.size + behind.size
+    (ahead, behind, size), loss = scores, g.pairs.loss
+    d, n, longest = w.size, ahead.size + behind.size, max(float(sizes.ahead.max()), float(sizes.behind.max()))
     each = pair_rounding(loss, ahead.size, behind.size) + EPS * (loss_rounding(loss) + 64)
     worst = float(ahead.min() - behind.max())
     # a margin is off by the dot products of two rows, and by its own subtractions
-    off = 2.0 * EPS * (2 * d + 16) * float(np.linalg.norm(w * sizes.scale) * rows.max()) + 64 * EPS * (1.0 + size)
+    off = 2.0 * EPS * (2 * d + 16) * float(np.linalg.norm(w * sizes.scale)) * longest + 64 * EPS * (1.0 + size)
     steepest, largest = abs(loss_slope(loss, worst - off, 1.0)), abs(loss_value(loss, worst, 1.0))
     rise = off * steepest + 4 * each * abs(found.value) + 64 * EPS * largest
     pull, near = float(np.abs(found.up).sum()), 1.0 + float(np.abs(ahead).max() + np.abs(behind).max())
     slack = 4 * each * (abs(found.value) + 2.0 * pull * near)
     slack += 64 * EPS * (largest + steepest * near) + EPS * n * pull * near  # the weights, and sums over the rows
-    reached = float(-found.up @ rows[g.pairs.outer] - found.down @ rows[g.pairs.inner])
+    reached = float(-found.up @ sizes.ahead - found.down @ sizes.behind)
     spread = (adjoint_rounding(g.pairs.rows) + 2 * each + EPS * (sizes.repeats + 512)) * reached
-    return rise, slack, spread + 128 * EPS * steepest * float(rows.max()) + TINY
+    return rise, slack, spread + 128 * EPS * steepest * longest + TINY
 
 
 def objective_above(problem: Problem, cut: Cut, w: np.ndarray) -> float:

@@ -94,32 +94,33 @@ def add_losses(loss, ahead, behind, share, weight, into):
 def gap_sums(ahead: Any, behind: Any, share: Any, weight: Any) -> tuple[np.ndarray, np.ndarray]:
     """Of the gaps 1 − aheadᵢ + behindⱼ that are positive: how many, their sum, that of squares.
 
-    By weight over j for every i (3, n), and by share over i for every j (3, m). Both sides are sorted once; seen from
-    the rows j the lists are the negative ones, in reverse.
+    By weight over j for every i (3, n), and by share over i for every j (3, m). Both sides are sorted once. A gap is
+    the sum of the same two numbers seen from either side: at a kink both must count the same pairs.
     """
-    first, second = np.argsort(-ahead), np.argsort(-behind)
-    sums, down = np.empty((3, ahead.size)), np.zeros((3, behind.size))
-    weigh_gaps(ahead, first, behind[second], weight[second], sums)
-    held = first[::-1]
+    short = 1.0 - ahead
+    rising, falling = np.argsort(short), np.argsort(-behind)
+    sums, down = np.empty((3, short.size)), np.zeros((3, behind.size))
+    weigh_gaps(short, rising, behind[falling], weight[falling], sums)
+    held = rising[::-1]
     held = held[share[held] != 0.0]
     if held.size:
-        weigh_gaps(-behind, second[::-1], -ahead[held], share[held], down)
+        weigh_gaps(behind, falling[::-1], short[held], share[held], down)
     return sums, down
 
 
 @kernel
-def weigh_gaps(ahead, order, behind, weight, sums):
+def weigh_gaps(ones, rising, others, weight, sums):
     """Gaps only grow along the sweep, so that with positive weights nothing but positive numbers is added up."""
     at, held, mass, first, second = 0.0, 0, 0.0, 0.0, 0.0
-    for i in order:
-        short = 1.0 - ahead[i]
+    for i in rising:
+        one = ones[i]
         if held > 0:
-            rise = short - at
+            rise = one - at
             second += rise * (2.0 * first + mass * rise)
             first += mass * rise
-        at = short
-        while held < behind.size and short + behind[held] > 0.0:
-            gap = short + behind[held]
+        at = one
+        while held < others.size and one + others[held] > 0.0:
+            gap = one + others[held]
             mass += weight[held]
             first += weight[held] * gap
             second += weight[held] * gap * gap

@@ -203,6 +203,7 @@ class Corner(NamedTuple):
     value: float
     up: np.ndarray  # (n,) in the scores of the rows i, at most 0
     down: np.ndarray  # (m,) minus those in the scores of the rows j
+    share: np.ndarray  # (n,) what each row i counts, summing to one
 
 
 def corner(loss: Any, ahead: np.ndarray, behind: np.ndarray, low: float, top: float) -> Corner:
@@ -215,15 +216,16 @@ def corner(loss: Any, ahead: np.ndarray, behind: np.ndarray, low: float, top: fl
     >>> import numpy as np
     >>> from xrisk.functions import HingeLoss
     >>> from xrisk.inner.tail import corner
-    >>> corner(HingeLoss(), np.array([0.5, 3.0]), np.array([0.0, 1.0]), low=1, top=1)
-    Corner(value=1.5, up=array([-1.,  0.]), down=array([-0., -1.]))
+    >>> found = corner(HingeLoss(), np.array([0.5, 3.0]), np.array([0.0, 1.0]), low=1, top=1)
+    >>> found.value, found.up.tolist(), found.down.tolist()
+    (1.5, [-1.0, 0.0], [0.0, -1.0])
     """
     q, p = top_weights(-ahead, low), top_weights(behind, top)
     i, j = np.flatnonzero(q), np.flatnonzero(p)
     terms = pair_terms(loss, ahead[i], behind[j], q[i], p[j])
     up, down = np.zeros(ahead.size), np.zeros(behind.size)
     up[i], down[j] = q[i] * terms.up, p[j] * terms.down
-    return Corner(float(q[i] @ terms.values), up, down)
+    return Corner(float(q[i] @ terms.values), up, down, q)
 
 
 def tail_of(pairs: Pairs, top: int) -> Any:

@@ -62,13 +62,13 @@ def _settled(Q: np.ndarray, c: np.ndarray, share: np.ndarray, held: np.ndarray) 
 
 def _on_face(Q: np.ndarray, c: np.ndarray) -> np.ndarray:
     """The stationary point of the quadratic where Σ λ = 1."""
-    ridge = 1e-13 * max(float(np.diag(Q).max()), 1e-300)  # cuts may be equal
-    return bordered(Q + ridge * np.eye(c.size), -c, 1.0)[0]
+    ridge = 1e-13 * (float(np.diag(Q).max()) or 1.0)  # cuts may be equal
+    return bordered(Q + ridge * np.eye(c.size), c.mean() - c, 1.0)[0]  # a constant changes nothing but digits
 
 
 def bordered(Q: np.ndarray, right: np.ndarray, total: float) -> tuple[np.ndarray, float]:
     """x (m,) and t with Q x + t = right and Σ x = total; the nearest to it where there is none."""
-    m, size = right.size, max(float(np.abs(np.diag(Q)).max()), 1e-300)
+    m, size = right.size, float(np.abs(np.diag(Q)).max()) or 1.0
     system = np.full((m + 1, m + 1), size)
     system[:m, :m], system[m, m] = Q, 0.0
     wanted = np.append(right, size * total)
