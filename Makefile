@@ -35,6 +35,7 @@ test-all: lint
 bench: $(BENCH_READY)
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/finite_sum.py
+	$(BIN)/python benchmarks/auc.py
 
 rates: $(READY)
 	$(BIN)/python benchmarks/rates.py

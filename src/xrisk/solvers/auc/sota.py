@@ -139,7 +139,7 @@ class SOTA(NamedTuple):
             "verified",
             values="SB",
             gradients="SB",
-            rate="weakly convex, nearly stationary: n/ε⁶",
+            rate="weakly convex, nearly stationary: 1/ε⁶, n among the constants",
             needs=(TWO_WAY,),
             theory=(LIPSCHITZ_INNER,),
         )

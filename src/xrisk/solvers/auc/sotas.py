@@ -11,7 +11,6 @@ from xrisk.functions import prox
 from xrisk.inner.oracle import Oracles, inner_count
 from xrisk.inner.sides import add_pairs, new_side, soft_pull, soft_value
 from xrisk.problem import Problem
-from xrisk.solvers.base import check_positive
 from xrisk.solvers.card import MethodCard
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, check_fraction, rate
 from xrisk.solvers.shared.thresholds import TWO_WAY, pair_oracles, prepare_two_way, sample_sides
@@ -105,8 +104,6 @@ class SOTAs(NamedTuple):
 
     def prepare(self, problem: Problem) -> tuple[Problem, "SOTAs"]:
         problem, solver = prepare_two_way(problem, self)
-        check_positive("lam", solver.lam)
-        check_positive("outer_lam", solver.outer_lam)
         check_fraction("outer_track", solver.outer_track)
         return problem, solver
 

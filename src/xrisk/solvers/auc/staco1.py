@@ -71,8 +71,8 @@ class STACO1(NamedTuple):
     highest negatives. The paper has no penalty, ours is taken by its prox. It starts at s = s′ = 1: with a loss
     below 1 at w = 0 nothing moves until the thresholds have come down, each of them in one of n₊/S iterations, hence
     our 0. Gradients grow as 1/(θ₀θ₁): the default steps are for shares of a half or so, and for small ones they should
-    shrink as θ₀θ₁ does. The pass of `ExactThresholds` is not among the declared oracle calls, as that of a first threshold is not
-    elsewhere. The duals reported are the last yᵢ/θ₀.
+    shrink as θ₀θ₁ does. The pass of `ExactThresholds` is not among the declared oracle calls, as that of a first
+    threshold is not elsewhere. The duals reported are the last yᵢ/θ₀.
 
     References
     ----------
