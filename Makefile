@@ -35,7 +35,11 @@ test-all: lint
 bench: $(BENCH_READY)
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/finite_sum.py
+<<<<<<< HEAD
 	$(BIN)/python benchmarks/metrics.py
+=======
+	$(BIN)/python benchmarks/auc.py
+>>>>>>> auc-solvers
 
 rates: $(READY)
 	$(BIN)/python benchmarks/rates.py

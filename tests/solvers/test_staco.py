@@ -13,7 +13,9 @@ from tests.solvers.running import begin
 from xrisk.applications import two_way_partial_auc
 from xrisk.compile import uncompiled
 from xrisk.inner import exact_values
+from xrisk.run.checkpoint import leaves
 from xrisk.solvers import (
+    SOTA,
     STACO1,
     STACO2,
     ExactThresholds,
@@ -23,6 +25,8 @@ from xrisk.solvers import (
     SingleLoop,
     StageAverage,
     Stagewise,
+    TailSONEX,
+    TailSONX,
 )
 
 STEPS = {"step": 0.05, "dual_step": 0.3, "tail_step": 0.2, "threshold_step": 0.1, "blocks": 7}
@@ -68,15 +72,23 @@ def test_a_single_stage_without_a_pull_is_the_first():
     assert_follows(second, points(STACO1(**STEPS))[1])
 
 
-def test_an_iteration_touches_the_sampled_thresholds_and_duals_only():
-    problem, solver, state, rng = begin(two_way(), STACO1(blocks=4, batch=5, first=FixedThresholds(0.5)))
-    s, y = state.s.copy(), state.y.copy()
+@pytest.mark.parametrize("solver", [STACO1, STACO2, SOTA, TailSONX, TailSONEX])
+def test_an_iteration_touches_the_sampled_thresholds_and_duals_only(solver):
+    problem, solver, state, rng = begin(two_way(), solver(blocks=4, batch=5, first=FixedThresholds(0.5)))
+    before = leaves_of_positives(state)
     with uncompiled():
         state = solver.advance(problem, state, 1, rng)
-    others = np.setdiff1d(np.arange(s.size), state.order[:4])
-    np.testing.assert_array_equal(state.s[others], s[others])
-    np.testing.assert_array_equal(state.y[others], y[others])
-    assert (state.s != s).any()
+    others = np.setdiff1d(np.arange(state.order.size), state.order[:4])
+    after = leaves_of_positives(state)
+    for name in before:
+        np.testing.assert_array_equal(after[name][others], before[name][others], err_msg=name)
+    assert any((after[name] != before[name]).any() for name in before)
+
+
+def leaves_of_positives(state):
+    """Copies of all that a state holds for each positive, but for the order in which they are drawn."""
+    n = state.order.size
+    return {name: x.copy() for name, x in leaves(state).items() if x.shape == (n,) and name != "order"}
 
 
 @pytest.mark.slow

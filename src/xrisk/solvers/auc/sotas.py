@@ -11,7 +11,6 @@ from xrisk.functions import prox
 from xrisk.inner.oracle import Oracles, inner_count
 from xrisk.inner.sides import add_pairs, new_side, soft_pull, soft_value
 from xrisk.problem import Problem
-from xrisk.solvers.base import check_positive
 from xrisk.solvers.card import MethodCard
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, check_fraction, rate
 from xrisk.solvers.shared.thresholds import TWO_WAY, pair_oracles, prepare_two_way, sample_sides
@@ -75,7 +74,7 @@ class SOTAs(NamedTuple):
     >>> import numpy as np, xrisk
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((300, 3))
-    >>> y = np.where(X[:, 0] + rng.standard_normal(300) > 1, 1, -1)
+    >>> y = np.where(X[:, 0] + 0.5 * rng.standard_normal(300) > 0.5, 1, -1)
     >>> problem = xrisk.applications.two_way_partial_auc(X, y, min_tpr=0.5, max_fpr=0.5, l2=0.1)
     >>> result = xrisk.minimize(problem, xrisk.solvers.SOTAs(), budget=xrisk.Budget(iterations=3000), rng=0)
     >>> bool(result.value < problem.value(np.zeros(3)) - 0.1)
@@ -105,8 +104,6 @@ class SOTAs(NamedTuple):
 
     def prepare(self, problem: Problem) -> tuple[Problem, "SOTAs"]:
         problem, solver = prepare_two_way(problem, self)
-        check_positive("lam", solver.lam)
-        check_positive("outer_lam", solver.outer_lam)
         check_fraction("outer_track", solver.outer_track)
         return problem, solver
 

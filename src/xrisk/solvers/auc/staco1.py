@@ -70,8 +70,9 @@ class STACO1(NamedTuple):
     θ₀ = k₁/n₊ and θ₁ = k₂/n₋ as the problem has them, so that it is the loss of the k₁ lowest positives against the k₂
     highest negatives. The paper has no penalty, ours is taken by its prox. It starts at s = s′ = 1: with a loss
     below 1 at w = 0 nothing moves until the thresholds have come down, each of them in one of n₊/S iterations, hence
-    our 0. The pass of `ExactThresholds` is not among the declared oracle calls, as that of a first threshold is not
-    elsewhere. The duals reported are the last yᵢ/θ₀.
+    our 0. Gradients grow as 1/(θ₀θ₁): the default steps are for shares of a half or so, and for small ones they should
+    shrink as θ₀θ₁ does. The pass of `ExactThresholds` is not among the declared oracle calls, as that of a first
+    threshold is not elsewhere. The duals reported are the last yᵢ/θ₀.
 
     References
     ----------
@@ -83,7 +84,7 @@ class STACO1(NamedTuple):
     >>> import numpy as np, xrisk
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((300, 3))
-    >>> y = np.where(X[:, 0] + rng.standard_normal(300) > 1, 1, -1)
+    >>> y = np.where(X[:, 0] + 0.5 * rng.standard_normal(300) > 0.5, 1, -1)
     >>> problem = xrisk.applications.two_way_partial_auc(X, y, min_tpr=0.5, max_fpr=0.5, l2=0.1)
     >>> result = xrisk.minimize(problem, xrisk.solvers.STACO1(), budget=xrisk.Budget(iterations=3000), rng=0)
     >>> bool(result.value < problem.value(np.zeros(3)) - 0.1)

@@ -1,11 +1,13 @@
 """What methods share that keep a threshold sᵢ for each row i of pairs: where they start, and a sample of both sides."""
 
 import numbers
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba.extending import register_jitable
 
+from xrisk.compile import kernel, worthwhile
 from xrisk.data.products import row_scores
 from xrisk.functions import CVaRRisk, risk_threshold
 from xrisk.functions.loss import loss_value
@@ -28,7 +30,14 @@ TWO_WAY = Need(
 )
 SAMPLE = 32  # rows i per iteration, where a solver leaves them open
 
-STEPS = ("tail_step", "threshold_step")
+CHECKS: dict[str, Callable] = {
+    "tail_step": check_step,
+    "threshold_step": check_step,
+    "strength": check_positive,
+    "nu": check_positive,
+    "lam": check_positive,
+    "outer_lam": check_positive,
+}
 
 
 class FixedThresholds(NamedTuple):
@@ -67,8 +76,16 @@ def _(first, problem, w):
     pairs, k = problem.inner.pairs, problem.inner.top
     scores = pairs.side * row_scores(pairs.rows, w[None, :])[:, 0]
     last = np.partition(scores[pairs.inner], -k)[-k]  # the lowest of the k rows j that stand highest
-    s = np.array([loss_value(pairs.loss, margin, 1.0) for margin in scores[pairs.outer] - last])
+    s = scores[pairs.outer] - last
+    worthwhile(losses_of_margins, s.size, pairs.loss)(pairs.loss, s)
     return s, float(risk_threshold(problem.outer, np.ascontiguousarray(inner_values(problem, w)[:, 0])))
+
+
+@kernel
+def losses_of_margins(loss, margins):
+    """Put the loss of every margin in its place."""
+    for i in range(margins.size):
+        margins[i] = loss_value(loss, margins[i], 1.0)
 
 
 def prepare_two_way(problem: Problem, solver: Any) -> tuple[Problem, Any]:
@@ -79,10 +96,8 @@ def prepare_two_way(problem: Problem, solver: Any) -> tuple[Problem, Any]:
     if type(problem.inner) is Pairs:  # a tail of all rows j
         problem = problem._replace(inner=Tail(problem.inner, problem.inner.inner.size))
     for name, field in zip(solver._fields, solver, strict=True):
-        if name in STEPS:
-            check_step(name, field)
-        if name in ("strength", "nu", "lam", "outer_lam"):
-            check_positive(name, field)
+        if name in CHECKS:
+            CHECKS[name](name, field)
     if "first" in solver._fields:
         if not first_thresholds.implemented(solver.first):
             raise TypeError(f"first must be FixedThresholds() or ExactThresholds(), got {solver.first!r}")
