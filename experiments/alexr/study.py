@@ -1,4 +1,4 @@
-"""The pAUC columns of the ALEXR paper (section 9.2) that we have data for: test pAUC, ours beside the published numbers.
+"""The pAUC columns of the ALEXR paper (section 9.2) that we have data for: test pAUC, ours beside what is published.
 
 ``python experiments/alexr/study.py`` writes expected.json (needs covtype.npz and nih_cxr14_logits.npz). Every method is
 tuned on the validation rows over its steps, with one seed apart, and run with five.
