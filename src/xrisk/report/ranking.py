@@ -48,7 +48,7 @@ def _view(study: RankingStudy) -> dict[str, Any]:
         "scored": scored(study),
         "proof": proof(study),
         "cards": cards(study),
-        "extra": extra_title(study.ranked),
+        "extra": _headed(extra_title(study.ranked)),
         "rows": [
             {"arm": arm, "score": number(arm.test.score), "interval": interval(arm.test), "auc": number(arm.test.auc)}
             | {"train": number(arm.train), "extra": extra(arm.test, study.ranked)}
@@ -106,8 +106,12 @@ def chance(ranked: RankedClasses) -> float:
 def extra_title(ranked: RankedClasses) -> str:
     """What stands beside the areas: hits within the false positives allowed, or what the hits asked for cost."""
     if ranked.max_fpr < 1.0:
-        return f"Positives caught at FPR ≤ {rate(ranked.max_fpr)}"
-    return f"False positives at TPR ≥ {rate(ranked.min_tpr)}"
+        return f"positives caught at FPR ≤ {rate(ranked.max_fpr)}"
+    return f"false positives at TPR ≥ {rate(ranked.min_tpr)}"
+
+
+def _headed(words: str) -> str:
+    return words[0].upper() + words[1:]
 
 
 def extra(score: RankingScore, ranked: RankedClasses) -> str:
@@ -118,7 +122,9 @@ def extra(score: RankingScore, ranked: RankedClasses) -> str:
 def judged(study: RankingStudy) -> str:
     """The rows of the verdict: "500 validation rows, 35 of them positive"."""
     found = study.asked.test
-    return f"{count(found.positives + found.negatives)} {study.judged_on} rows, {count(found.positives)} of them positive"
+    return (
+        f"{count(found.positives + found.negatives)} {study.judged_on} rows, {count(found.positives)} of them positive"
+    )
 
 
 def summary(study: RankingStudy) -> str:
@@ -170,10 +176,10 @@ def proof(study: RankingStudy) -> Proof:
     )
     limit = "" if study.is_done else f" The fit was cut short: {model.stop_}."
     text = (
-        "A bounded surrogate is not convex and has no certificate: the fit ends in a local optimum, and nothing is "
-        f"proved of how far another model could get. {came}{chosen}{limit}"
+        "A bounded surrogate is not convex and has no certificate: the fit ends in a local optimum, and another model "
+        f"may be better on the training rows too. {came}{chosen}{limit}"
     )
-    return Proof(False, "A bounded surrogate has no certificate", text)
+    return Proof(False, "Nothing is proved of the optimum", text)
 
 
 def cards(study: RankingStudy) -> list[Card]:
@@ -181,7 +187,9 @@ def cards(study: RankingStudy) -> list[Card]:
     return [
         Card("Partial AUC", tuple((arm.name, number(arm.test.score)) for arm in study.arms)),
         Card("AUC", tuple((arm.name, number(arm.test.auc)) for arm in study.arms)),
-        Card(extra_title(study.ranked), tuple((arm.name, extra(arm.test, study.ranked)) for arm in study.arms)),
+        Card(
+            _headed(extra_title(study.ranked)), tuple((arm.name, extra(arm.test, study.ranked)) for arm in study.arms)
+        ),
     ]
 
 
@@ -204,7 +212,10 @@ def curve_panels(study: RankingStudy) -> list[dict[str, Any]]:
     whole = _panel(study, Scale(0.0, 1.0), Scale(0.0, 1.0)) | {"title": "ROC curves, the region in grey"}
     if ranked.min_tpr == 0.0 and ranked.max_fpr == 1.0:
         return [whole]
-    return [whole, _panel(study, Scale(0.0, ranked.max_fpr), Scale(ranked.min_tpr, 1.0)) | {"title": "The region alone"}]
+    return [
+        whole,
+        _panel(study, Scale(0.0, ranked.max_fpr), Scale(ranked.min_tpr, 1.0)) | {"title": "The region alone"},
+    ]
 
 
 def _panel(study: RankingStudy, across: Scale, up: Scale) -> dict[str, Any]:

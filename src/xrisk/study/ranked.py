@@ -120,7 +120,8 @@ class RankingStudy(NamedTuple):
             "judged_on": self.judged_on,
             "data": self.sizes,
             "models": [_arm_dict(arm) for arm in self.arms],
-            "certificate": proof and {key: float(value) if np.isfinite(value) else None for key, value in proof.items()},
+            "certificate": proof
+            and {key: float(value) if np.isfinite(value) else None for key, value in proof.items()},
             "certified": self.is_convex and self.is_done,
             "stop": str(model.stop_),
             "start": None if self.is_convex else {"model": model.start_, "train": float(model.start_score_)},
@@ -171,7 +172,7 @@ def judge_ranking(positive: np.ndarray, scores: np.ndarray, ranked: RankedClasse
     counts = int(positive.sum()), int((~positive).sum())
     for name, rows in zip((ranked.positive, ranked.negative), counts, strict=True):
         if rows < LEAST:
-            raise ValueError(f"rows to be judged by must hold at least {LEAST} of class {name!r}, got {rows}")
+            raise ValueError(f"the rows to be judged by must hold at least {LEAST} of class {name!r}, they hold {rows}")
     low, high = partial_auc_interval(positive, scores, **region, **resampling(positive.size))
     fpr, tpr, _ = roc_curve(positive, scores, drop_intermediate=False)
     return RankingScore(
