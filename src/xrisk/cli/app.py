@@ -101,7 +101,8 @@ def fit(context: click.Context, data: str, **options: Any) -> None:
     another.
 
     With --objective two-way-partial-auc or partial-auc there are two classes and no groups: logistic regression,
-    balanced logistic regression and a ranking are judged by the part of the ROC curve that --min-tpr and --max-fpr name.
+    balanced logistic regression and a ranking are judged by the part of the ROC curve that --min-tpr and --max-fpr
+    leave.
     """
     refuse_other_options(context, options["objective"])
     for path in (options["out"], options["page"]):

@@ -64,14 +64,16 @@ def _classes(prepared: Prepared, options: dict[str, Any]) -> tuple[tuple[str, st
         raise Refused(f"--positive must be one of the classes {low!r} and {high!r}, got {positive!r}")
     share = float(np.mean(prepared.train.y == positive))
     said = f"Positive is {positive!r}, {100.0 * share:.3g} % of the training rows"
-    often = " and the more frequent class; --positive names another" if share > HALF else ""
+    is_odd = share > HALF and options["positive"] is None
+    often = " and the more frequent class; --positive names another" if is_odd else ""
     return (low if positive == high else high, positive), f"{said}{often}."
 
 
 def _model(options: dict[str, Any]) -> Any:
     rates = {"min_tpr": options["min_tpr"], "max_fpr": options["max_fpr"]}
     taken = rates if options["objective"] == "two-way-partial-auc" else {"min_tpr": options["min_tpr"]}
-    return MODELS[options["objective"]](
+    estimator: Any = MODELS[options["objective"]]
+    return estimator(
         **{name: HALF if value is None else value for name, value in taken.items()},
         **{name: options[name] for name in ("surrogate", "l1", "tol", "max_seconds")},
         l2=options["l2"][0],
@@ -82,12 +84,14 @@ def _model(options: dict[str, Any]) -> Any:
 def _study(
     prepared: Prepared, classes: tuple[str, str], data: str, options: dict[str, Any], notes: tuple[str, ...], watch: Any
 ) -> RankingStudy:
-    target, parts = options["target"], (prepared.train, prepared.validation, prepared.test)
+    target, last = options["target"], prepared.test
     columns = counted(len(prepared.encoding.columns), "column", "columns")
     try:
         return compare_rankings(
             _model(options),
-            *(part and Part(part.X, part.y == classes[1], part.groups) for part in parts),
+            _positive(prepared.train, classes),
+            _positive(prepared.validation, classes),
+            None if last is None else _positive(last, classes),
             l2=options["l2"],
             classes=classes,
             title=f"{target}: {classes[1]} before {classes[0]}",
@@ -98,6 +102,11 @@ def _study(
         )
     except TypeError as error:  # of a problem that a certificate does not know
         raise Refused(f"--surrogate {options['surrogate']} cannot be used here: {error}; sigmoid can") from error
+
+
+def _positive(part: Part, classes: tuple[str, str]) -> Part:
+    """The same rows, their targets whether they are positive."""
+    return part._replace(y=part.y == classes[1])
 
 
 def _tell(out: Console, study: RankingStudy, options: dict[str, Any]) -> None:

@@ -168,11 +168,7 @@ def judge_ranking(positive: np.ndarray, scores: np.ndarray, ranked: RankedClasse
     >>> found.low <= found.score <= found.high <= 1.0
     True
     """
-    region = region_options(ranked)
-    counts = int(positive.sum()), int((~positive).sum())
-    for name, rows in zip((ranked.positive, ranked.negative), counts, strict=True):
-        if rows < LEAST:
-            raise ValueError(f"the rows to be judged by must hold at least {LEAST} of class {name!r}, they hold {rows}")
+    region, counts = region_options(ranked), class_counts(positive, ranked)
     low, high = partial_auc_interval(positive, scores, **region, **resampling(positive.size))
     fpr, tpr, _ = roc_curve(positive, scores, drop_intermediate=False)
     return RankingScore(
@@ -184,6 +180,15 @@ def judge_ranking(positive: np.ndarray, scores: np.ndarray, ranked: RankedClasse
         float(fpr[tpr >= ranked.min_tpr - 1e-12].min()),
         *counts,
     )
+
+
+def class_counts(positive: np.ndarray, ranked: RankedClasses) -> tuple[int, int]:
+    """How many rows are positive and negative; too few of a class to be judged by are refused."""
+    counts = int(positive.sum()), int((~positive).sum())
+    for name, rows in zip((ranked.positive, ranked.negative), counts, strict=True):
+        if rows < LEAST:
+            raise ValueError(f"the rows to be judged by must hold at least {LEAST} of class {name!r}, they hold {rows}")
+    return counts
 
 
 def region_options(ranked: RankedClasses) -> dict[str, Any]:
@@ -207,6 +212,6 @@ def few_rows(score: RankingScore, ranked: RankedClasses, judged_on: str) -> str:
     if count >= FEW:
         return ""
     return (
-        f"Few rows decide: of {rows:,} {judged_on} rows of class {name!r} some {max(count, 1.0):.0f} lie in the region, "
-        f"fewer than {FEW}. The intervals are too short, and another draw of rows may end otherwise."
+        f"Few rows decide: of {rows:,} {judged_on} rows of class {name!r} some {max(count, 1.0):.0f} lie in the "
+        f"region, fewer than {FEW}. The intervals are too short, and another draw of rows may end otherwise."
     )

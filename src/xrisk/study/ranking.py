@@ -13,6 +13,7 @@ from xrisk.study.ranked import (
     RankingArm,
     RankingStudy,
     RankingVerdict,
+    class_counts,
     judge_ranking,
     region_options,
     resampling,
@@ -86,12 +87,13 @@ def compare_rankings(
         raise ValueError(f"test must be given to choose from {len(strengths)} l2: the rows that choose cannot judge")
     ranked = RankedClasses(*classes, float(model.min_tpr), float(getattr(model, "max_fpr", 1.0)))
     parts, said = (train, validation, validation if test is None else test), list(notes)
-    judge_ranking(parts[2].y, np.zeros(parts[2].y.size), ranked)  # says what is wrong with rows and rates, before fits
+    ranked.check()
+    class_counts(parts[2].y, ranked)  # says what is wrong before anything is fitted
     arms, done, total = [], 0.0, sum(WORK.values())
     for key, (name, _) in RANKING_ARMS.items():
         watch(name, done / total)
-        tried = [_arm(key, each, parts, ranked, said) for each in _candidates(key, model, strengths)]
-        arms.append(max(tried, key=lambda arm: arm.validation))
+        tried = [_fitted(key, each, train, said) for each in _candidates(key, model, strengths)]
+        arms.append(_arm(key, max(tried, key=lambda each: _score(each[0], validation, ranked)), parts, ranked))
         done += WORK[key]
     verdict = _verdict(arms, parts[2], ranked)
     watch("done", 1.0)
@@ -119,27 +121,31 @@ def _candidates(key: str, model: Any, strengths: tuple[float, ...]) -> list[Any]
     return [GroupDROClassifier("cvar", alpha=1.0, l2=each, **same) for each in strengths]
 
 
-def _arm(key: str, model: Any, parts: Parts, ranked: RankedClasses, said: list[str]) -> RankingArm:
-    (name, words), train = RANKING_ARMS[key], parts[0]
+def _fitted(key: str, model: Any, train: Part, said: list[str]) -> tuple[Any, float]:
+    """The model, fitted, and the seconds it took."""
     groups = {"logistic": {"groups": np.zeros(train.y.size)}, "balanced": {"groups": train.y}}  # alpha = 1: their mean
     seconds, caught = timed(lambda: model.fit(train.X, train.y, **groups.get(key, {})))
-    said += [f"{name}: {each.message}." for each in caught if key == "ranking" or is_open(each)]
-    scores = [model.decision_function(part.X) for part in parts]
-    on_train, on_validation = (
-        partial_auc_score(part.y, score, **region_options(ranked))
-        for part, score in zip(parts[:2], scores[:2], strict=True)
-    )
-    has_penalty = key != "ranking" or model.surrogate != "sigmoid"
+    said += [f"{RANKING_ARMS[key][0]}: {each.message}." for each in caught if key == "ranking" or is_open(each)]
+    return model, seconds
+
+
+def _score(model: Any, part: Part, ranked: RankedClasses) -> float:
+    return partial_auc_score(part.y, model.decision_function(part.X), **region_options(ranked))
+
+
+def _arm(key: str, fitted: tuple[Any, float], parts: Parts, ranked: RankedClasses) -> RankingArm:
+    (name, words), (model, seconds), (train, validation, last) = RANKING_ARMS[key], fitted, parts
+    scores, has_penalty = model.decision_function(last.X), key != "ranking" or model.surrogate != "sigmoid"
     return RankingArm(
         key=key,
         name=name,
         words=words,
         l2=float(model.l2) if has_penalty else None,
         model=model,
-        train=on_train,
-        validation=on_validation,
-        test=judge_ranking(parts[2].y, scores[2], ranked),
-        curve=roc_region(parts[2].y, scores[2], **region_options(ranked)),
+        train=_score(model, train, ranked),
+        validation=_score(model, validation, ranked),
+        test=judge_ranking(last.y, scores, ranked),
+        curve=roc_region(last.y, scores, **region_options(ranked)),
         seconds=seconds,
     )
 
