@@ -216,7 +216,7 @@ def evaluate(
         raise Refused(f"{data}: the target {fitted.encoding.target!r} has no values")
     if fitted.ranked is not None:
         refuse_group_options(context)
-        evaluate_ranking(fitted, (model, data), frame, as_json)
+        evaluate_ranking(fitted, (model, data), (frame[held], y, int((~held).sum())), as_json)
         return
     frame = frame[held]
     groups = group_names(fitted.encoding.group_labels(frame), len(frame))

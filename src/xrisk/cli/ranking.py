@@ -152,16 +152,20 @@ def _cells(score: RankingScore, ranked: RankedClasses) -> tuple[str, ...]:
     return number(score.score), interval(score), number(score.auc), extra(score, ranked)
 
 
-def evaluate_ranking(fitted: TableModel, paths: tuple[str, str], frame: Any, as_json: bool) -> None:
-    """The partial AUC, with its interval, of a model on another table; rows of other classes are left out."""
+def evaluate_ranking(
+    fitted: TableModel, paths: tuple[str, str], table: tuple[Any, np.ndarray, int], as_json: bool
+) -> None:
+    """The partial AUC, with its interval, of a model on another table; rows of other classes are left out.
+
+    ``table`` holds the rows that have a target, their targets, and the number of those that have none.
+    """
     ranked = fitted.ranked
     assert ranked is not None  # what is evaluated here ranks two classes
-    model, data = paths
-    y, held = fitted.encoding.targets(frame)
+    (model, data), (frame, y, without) = paths, table
     known = np.isin(y, (ranked.negative, ranked.positive))
-    strange, rows = sorted(set(y[~known].tolist())), fitted.encoding.encode(frame[held][known])
+    strange, rows = sorted(set(y[~known].tolist())), fitted.encoding.encode(frame[known])
     found = judge_ranking(y[known] == ranked.positive, fitted.model.decision_function(rows), ranked)
-    caution, without = few_rows(found, ranked, "judged"), int((~held).sum())
+    caution = few_rows(found, ranked, "judged")
     if as_json:
         told: dict[str, Any] = {"command": "evaluate", "rows": int(known.sum()), "rows_without_target": without}
         told |= {"metric": METRIC, "asked": ranked._asdict(), **found._asdict(), "caution": caution or None}
