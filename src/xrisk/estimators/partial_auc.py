@@ -29,6 +29,7 @@ from xrisk.run.observers import TracePoint
 from xrisk.solvers.auc.bounded import Ranking, Step, ranking_of
 
 CONVEX = ("squared_hinge", "hinge", "logistic")
+SURROGATES = ("sigmoid", "convex", *CONVEX)
 STARTS = ("logistic", "balanced")
 COLLAPSE = (
     "the optimum of the convex surrogate is a score of almost zero: the hard pairs cannot be separated on average, and "
@@ -118,9 +119,8 @@ class RegionClassifier(TwoClassRobust):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.surrogate not in ("sigmoid", "convex", *CONVEX):
-            words = ", ".join(("sigmoid", "convex", *CONVEX))
-            raise ValueError(f"surrogate must be one of {words}, got {self.surrogate!r}")
+        if self.surrogate not in SURROGATES:
+            raise ValueError(f"surrogate must be one of {', '.join(SURROGATES)}, got {self.surrogate!r}")
         if self.anchor is not None:
             require(as_number("anchor", self.anchor) > 0.0, "anchor", self.anchor, "positive or None")
         if self.start not in (None, *STARTS):
