@@ -36,9 +36,9 @@ def kink_size(r):
 kink_size.of(L2)(lambda r: 0.0)
 kink_size.of(ElasticNet)(lambda r: r.l1)
 
-CUT_FROM_BELOW = Need("a CVaR or the maximum of losses of pairs that do not increase", has_cuts, "inner")
+CUT_FROM_BELOW = Need("a CVaR of falling losses of pairs", has_cuts, "inner")
 RIDGED = Need(
-    "a ridge, an L2 or ElasticNet penalty with l2 > 0",
+    "an L2 or ElasticNet ridge",
     lambda problem: bool(kink_size.implemented(problem.penalty) and penalty_convexity(problem.penalty) > 0.0),
     "penalty",
 )
