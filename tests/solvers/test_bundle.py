@@ -10,6 +10,7 @@ from tests.functions.test_penalty import solve
 from tests.solvers.cases import cvar
 from xrisk.applications import partial_auc, top_push, two_way_partial_auc
 from xrisk.auto import Auto
+from xrisk.certificate import cut_at
 from xrisk.solvers import Bundle
 from xrisk.solvers.base import known_stop
 from xrisk.solvers.shared.mixture import best_mixture, kinked_mixture
@@ -146,6 +147,12 @@ def test_rows_far_from_the_origin_are_certified():
     X, y, _ = far_apart(1.0)
     far = two_way_partial_auc(X + 1e4, y, min_tpr=0.5, max_fpr=0.2, l2=0.01)
     assert run(far, 1e-3).certificate.relative <= 1e-3
+
+
+def test_a_point_whose_scores_overflow_is_no_cut():
+    problem, _ = Bundle().prepare(far_apart(1.0)[2])
+    found = cut_at(problem.inner, problem.sizes, problem.problem.outer, np.full(3, 1e308))
+    assert (found.value, found.offset) == (np.inf, -np.inf)
 
 
 def test_with_an_l1_penalty_coordinates_are_exactly_zero():
