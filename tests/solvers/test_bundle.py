@@ -181,6 +181,15 @@ def test_auto_leaves_tails_to_it():
     assert result.certificate.relative <= 1e-4
 
 
+def test_a_run_of_auto_on_a_tail_can_be_resumed(tmp_path):
+    problem, solver = far_apart(1.0)[2], Auto(1e-6)
+    whole = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=12))
+    saved = xrisk.Checkpoint(tmp_path / "run")
+    xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=5), checkpoint=saved)
+    parts = xrisk.resume(problem, solver, tmp_path / "run", budget=xrisk.Budget(iterations=12))
+    np.testing.assert_array_equal(whole.w, parts.w)
+
+
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("kink", [1e-12, 0.1])
 def test_no_mixture_is_better_than_the_best(kink, seed):
