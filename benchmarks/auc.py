@@ -11,7 +11,7 @@ import numpy as np
 from xrisk.applications import two_way_partial_auc
 from xrisk.solvers import AUCM, PAUCI, SOTA, STACO1, STACO2, AllThresholds, CrossEntropy, SOTAs, TailSONEX, TailSONX
 
-ROWS, FEATURES, POSITIVE, STEPS = 35_000, 22, 0.097, 5_000
+ROWS, FEATURES, POSITIVE, STEPS = 35_000, 22, 0.097, 1_000
 METHODS = {
     "STACO1": STACO1(),
     "STACO2": STACO2(),
@@ -35,7 +35,7 @@ def rows(n=ROWS, share=POSITIVE):
     return X[order], y[order]
 
 
-def iteration(solver, X, y, loss="squared_hinge", rounds=7):
+def iteration(solver, X, y, loss="squared_hinge", rounds=40):
     """Microseconds of an iteration, the least of some rounds."""
     stated = two_way_partial_auc(X, y, min_tpr=0.5, max_fpr=0.5, loss=loss, l2=1e-3)
     problem, solver = solver.prepare(stated)

@@ -1,5 +1,7 @@
 """Losses of pairs in the tail: values and subgradients against brute force, ties among them."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -143,6 +145,19 @@ def test_weights_sum_to_one_below_their_cap(size):
     assert weights.max() <= 1.0 / size * (1 + 1e-15)
 
 
+def test_a_pass_takes_room_for_rows_and_not_for_pairs():
+    rng = np.random.default_rng(0)
+    g = Tail(
+        Pairs(as_rows(rng.standard_normal((11_000, 2))), np.arange(1000), np.arange(1000, 11_000), HingeLoss()), 5000
+    )
+    gradient(g, np.ones(2), np.ones(1000))
+    tracemalloc.start()
+    gradient(g, np.ones(2), np.ones(1000))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100 * 11_000  # bytes; the pairs would take 80 MB
+
+
 def test_samples_are_rows_of_the_other_side():
     g = tail(HingeLoss())
     drawn = draw(g, 0, np.random.default_rng(0), new_batch(g, 500)).rows
@@ -170,3 +185,10 @@ def test_a_tail_of_all_rows_is_the_pairs_themselves():
 def test_what_is_no_tail_is_refused(inner, message):
     with pytest.raises(ValueError, match=message):
         xrisk.Problem(inner, xrisk.functions.CVaRRisk(0.5)).check()
+
+
+@pytest.mark.parametrize("solver", [xrisk.solvers.ALEXR(), xrisk.solvers.SOX()], ids=["alexr", "sox"])
+def test_methods_of_batches_say_that_a_batch_is_no_estimate(solver):
+    problem = xrisk.Problem(tail(HingeLoss()), xrisk.functions.CVaRRisk(0.5), xrisk.functions.L2(0.1))
+    with pytest.raises(ValueError, match="needs inner functions of which the mean of a batch is an estimate"):
+        xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=1))

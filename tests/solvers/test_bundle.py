@@ -10,6 +10,7 @@ from tests.functions.test_penalty import solve
 from tests.solvers.cases import cvar
 from xrisk.applications import partial_auc, top_push, two_way_partial_auc
 from xrisk.auto import Auto
+from xrisk.certificate import cut_at
 from xrisk.solvers import Bundle
 from xrisk.solvers.base import known_stop
 from xrisk.solvers.shared.mixture import best_mixture, kinked_mixture
@@ -148,6 +149,12 @@ def test_rows_far_from_the_origin_are_certified():
     assert run(far, 1e-3).certificate.relative <= 1e-3
 
 
+def test_a_point_whose_scores_overflow_is_no_cut():
+    problem, _ = Bundle().prepare(far_apart(1.0)[2])
+    found = cut_at(problem.inner, problem.sizes, problem.problem.outer, np.full(3, 1e308))
+    assert (found.value, found.offset) == (np.inf, -np.inf)
+
+
 def test_with_an_l1_penalty_coordinates_are_exactly_zero():
     assert (run(far_apart(1.0, l1=0.1)[2]).w == 0.0).tolist() == [False, False, True]
 
@@ -174,6 +181,15 @@ def test_auto_leaves_tails_to_it():
     assert result.certificate.relative <= 1e-4
 
 
+def test_a_run_of_auto_on_a_tail_can_be_resumed(tmp_path):
+    problem, solver = far_apart(1.0)[2], Auto(1e-6)
+    whole = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=12))
+    saved = xrisk.Checkpoint(tmp_path / "run")
+    xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=5), checkpoint=saved)
+    parts = xrisk.resume(problem, solver, tmp_path / "run", budget=xrisk.Budget(iterations=12))
+    np.testing.assert_array_equal(whole.w, parts.w)
+
+
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("kink", [1e-12, 0.1])
 def test_no_mixture_is_better_than_the_best(kink, seed):
@@ -192,9 +208,9 @@ def test_no_mixture_is_better_than_the_best(kink, seed):
 @pytest.mark.parametrize(
     ("problem", "options", "message"),
     [
-        (far_apart(1.0, l2=0.0)[2], {}, r"bundle needs a ridge, an L2 or ElasticNet penalty .* got NoPenalty"),
-        (far_apart(1.0, l2=0.0, l1=0.1)[2], {}, "bundle needs a ridge, .* got L1"),
-        (cvar(), {}, "bundle needs a CVaR or the maximum of losses of pairs that do not increase, got Groups"),
+        (far_apart(1.0, l2=0.0)[2], {}, "bundle needs an L2 or ElasticNet ridge, got NoPenalty"),
+        (far_apart(1.0, l2=0.0, l1=0.1)[2], {}, "bundle needs an L2 or ElasticNet ridge, got L1"),
+        (cvar(), {}, "bundle needs a CVaR of falling losses of pairs, got Groups"),
         (far_apart(1.0)[2], {"tol": 0.0}, "tol must be positive, got 0.0"),
         (far_apart(1.0)[2], {"cuts": 5}, "cuts must be at least 6, got 5"),
         (far_apart(1.0)[2], {"memory": 0}, "memory must be at least 1, got 0"),

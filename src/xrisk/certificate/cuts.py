@@ -100,8 +100,11 @@ def _(g, sizes, rho, w):
 @cut_at.of(Tail)
 def _(g, sizes, rho, w):
     pairs, loss = g.pairs, g.pairs.loss
-    ahead, behind = tail_scores(g, scores_at(g, w))
+    with np.errstate(over="ignore", invalid="ignore"):
+        ahead, behind = tail_scores(g, scores_at(g, w))
     size = max(float(np.abs(ahead).max()), float(np.abs(behind).max()))
+    if not size < np.inf:  # too far away to be looked at
+        return Cut(np.inf, np.inf, -np.inf, np.zeros(w.size), np.inf, np.inf, np.ones(ahead.size))
     centre = 0.5 * (float(ahead.mean()) + float(behind.mean()))
     ahead, behind = ahead - centre, behind - centre  # any scores make a cut; small ones have more digits
     low = 1.0 / risk_cap(rho, inner_count(g))

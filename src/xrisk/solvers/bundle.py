@@ -36,9 +36,9 @@ def kink_size(r):
 kink_size.of(L2)(lambda r: 0.0)
 kink_size.of(ElasticNet)(lambda r: r.l1)
 
-CUT_FROM_BELOW = Need("a CVaR or the maximum of losses of pairs that do not increase", has_cuts, "inner")
+CUT_FROM_BELOW = Need("a CVaR of falling losses of pairs", has_cuts, "inner")
 RIDGED = Need(
-    "a ridge, an L2 or ElasticNet penalty with l2 > 0",
+    "an L2 or ElasticNet ridge",
     lambda problem: bool(kink_size.implemented(problem.penalty) and penalty_convexity(problem.penalty) > 0.0),
     "penalty",
 )
@@ -190,7 +190,7 @@ def proved(state: BundleState) -> Certificate:
     return between(state.primal, state.dual)
 
 
-class Point(NamedTuple):
+class Touched(NamedTuple):
     """A point and the cut that touches there."""
 
     w: np.ndarray
@@ -235,7 +235,7 @@ def at_minimiser(task: BundleTask, solver: Bundle, state: BundleState) -> Bundle
 
 def _looked(task: BundleTask, state: BundleState, w: np.ndarray) -> BundleState:
     """The state with the cut at a point, and there if that is better."""
-    point = Point(w, _cut(task, w))
+    point = Touched(w, _cut(task, w))
     state = _with_cut(task, state, point.cut)
     return _moved(task, state, point) if _value(task, point) < state.value else state
 
@@ -261,13 +261,13 @@ def _orthant(state: BundleState) -> np.ndarray:
     return np.sign(np.where(state.w != 0.0, state.w, state.aim))
 
 
-def searched(task: BundleTask, state: BundleState, way: Direction) -> tuple[BundleState, Point | None]:
+def searched(task: BundleTask, state: BundleState, way: Direction) -> tuple[BundleState, Touched | None]:
     """The state with the cuts of a line search, and the point that it has found: weak conditions of Wolfe."""
     low, high, step, found, shorter = 0.0, np.inf, 1.0, None, 0
     for _ in range(TRIALS):
         w = state.w + step * way.move
         w = np.where(w * way.orthant > 0.0, w, 0.0) if task.kink else w
-        point = Point(w, _cut(task, w))
+        point = Touched(w, _cut(task, w))
         state = _with_cut(task, state, point.cut)
         if not _value(task, point) <= state.value + ENOUGH * step * way.fall:
             high, shorter = step, shorter + 1
@@ -281,23 +281,23 @@ def searched(task: BundleTask, state: BundleState, way: Direction) -> tuple[Bund
     return state, found
 
 
-def _value(task: BundleTask, point: Point) -> float:
+def _value(task: BundleTask, point: Touched) -> float:
     return point.cut.value + penalty_at(task.problem.penalty, point.w)
 
 
-def _along(task: BundleTask, point: Point, way: Direction) -> float:
+def _along(task: BundleTask, point: Touched, way: Direction) -> float:
     slope = point.cut.slope + task.ridge * point.w
     return float((slope + task.kink * way.orthant if task.kink else slope) @ way.move)
 
 
-def _learned(task: BundleTask, state: BundleState, new: Point) -> BundleState:
+def _learned(task: BundleTask, state: BundleState, new: Touched) -> BundleState:
     """The state with one more step in its memory."""
     move = new.w - state.w
     turn = new.cut.slope - state.slope + task.ridge * move
     return state._replace(memory=remembered(state.memory, move, turn))
 
 
-def _moved(task: BundleTask, state: BundleState, new: Point) -> BundleState:
+def _moved(task: BundleTask, state: BundleState, new: Touched) -> BundleState:
     """The state at another point."""
     primal, value = objective_above(task.problem, new.cut, new.w), _value(task, new)
     return state._replace(w=new.w, y=new.cut.weights[:, None], slope=new.cut.slope, value=value, primal=primal)

@@ -102,8 +102,8 @@ def kinked_mixture(slopes: np.ndarray, offsets: np.ndarray, kink: float, ridge: 
     --------
     >>> import numpy as np
     >>> from xrisk.solvers.shared.mixture import kinked_mixture
-    >>> kinked_mixture(np.array([[-3.0], [1.0]]), np.array([1.0, 1.0]), kink=0.5, ridge=1.0)[0].round(2)  # |slope| ≤ ½
-    array([0.25, 0.75])
+    >>> kinked_mixture(np.array([[-3.0], [1.0]]), np.array([2.0, 1.0]), kink=0.5, ridge=1.0)[0].round(4)
+    array([0.4375, 0.5625])
     """
     m, d = slopes.shape
     far = np.abs(slopes.mean(axis=0)) / ridge
