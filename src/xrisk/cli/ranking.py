@@ -100,7 +100,9 @@ def _study(
             settings={"objective": options["objective"], "validation": options["validation"]},
             watch=watch,
         )
-    except TypeError as error:  # of a problem that a certificate does not know
+    except TypeError as error:  # of a convex problem that a certificate does not know
+        if options["surrogate"] == "sigmoid":
+            raise
         raise Refused(f"--surrogate {options['surrogate']} cannot be used here: {error}; sigmoid can") from error
 
 

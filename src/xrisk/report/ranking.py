@@ -8,7 +8,7 @@ import numpy as np
 from xrisk.metrics.roc import inside
 from xrisk.report.figures import Scale, axis_of, ticks
 from xrisk.report.page import filled, write_page
-from xrisk.report.phrases import THIN, Card, Proof, compared, count, percent, proof_of
+from xrisk.report.phrases import THIN, Card, Proof, compared, percent, proof_of
 from xrisk.study import Difference, RankingScore, RankingStudy
 from xrisk.study.ranked import METRIC
 from xrisk.tables import RankedClasses
@@ -122,9 +122,7 @@ def extra(score: RankingScore, ranked: RankedClasses) -> str:
 def judged(study: RankingStudy) -> str:
     """The rows of the verdict: "500 validation rows, 35 of them positive"."""
     found = study.asked.test
-    return (
-        f"{count(found.positives + found.negatives)} {study.judged_on} rows, {count(found.positives)} of them positive"
-    )
+    return f"{found.positives + found.negatives:,} {study.judged_on} rows, {found.positives:,} of them positive"
 
 
 def summary(study: RankingStudy) -> str:
