@@ -81,7 +81,7 @@ SHARED = (
 )
 
 
-class Chosen(NamedTuple):
+class ChosenStart(NamedTuple):
     """What cross-validation found."""
 
     start: str
@@ -172,14 +172,14 @@ class RegionClassifier(TwoClassRobust):
     def _advice_bounded(self, stop: Stop) -> str:
         return "the model is the best seen so far" if stop is Stop.INTERRUPTED else "a larger max_seconds would go on"
 
-    def _chosen(self, training: Training, over: Any) -> Chosen:
+    def _chosen(self, training: Training, over: Any) -> ChosenStart:
         """Start and anchor by cross-validation on the positives there are; few of them hold on to the start."""
         nothing = np.full(training.target.size, np.nan)
         starts = STARTS if self.start is None else (self.start,)
         anchors = (np.inf, *ANCHORS) if self.anchor is None else (float(self.anchor),)
         folds = min(FOLDS, int((training.target > 0).sum()), int((training.target < 0).sum()))
         if folds < 2:
-            return Chosen(starts[0], anchors[0], nothing)
+            return ChosenStart(starts[0], anchors[0], nothing)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         chosen = some_rows(training.target, CV_ROWS, rng)
         X, target = training.X[chosen] if chosen.size < training.target.size else training.X, training.target[chosen]
@@ -193,7 +193,7 @@ class RegionClassifier(TwoClassRobust):
         best = prudent(values)
         held_out = nothing.copy()
         held_out[chosen] = scores[best]
-        return Chosen(*tried[best], held_out)
+        return ChosenStart(*tried[best], held_out)
 
     def _try_fold(
         self, X: Any, target: np.ndarray, split: Any, tried: list[Any], scores: np.ndarray, values: np.ndarray

@@ -26,7 +26,7 @@ REACH = 60.0  # scores farther from the middle of the selected ones count as tha
 CELLS = 8192  # of the grid between −REACH and REACH
 
 
-class Bounded(NamedTuple):
+class SigmoidMean(NamedTuple):
     """The mean of σ(bⱼ − aᵢ) over selected scores, and its slopes."""
 
     value: float
@@ -34,7 +34,7 @@ class Bounded(NamedTuple):
     below: np.ndarray  # (k₂,) in b
 
 
-def bounded_mean(a: np.ndarray, b: np.ndarray) -> Bounded:
+def bounded_mean(a: np.ndarray, b: np.ndarray) -> SigmoidMean:
     """The mean of σ(bⱼ − aᵢ) over all pairs: pair by pair where they are few, on a grid where they are many.
 
     Examples
@@ -42,16 +42,16 @@ def bounded_mean(a: np.ndarray, b: np.ndarray) -> Bounded:
     >>> import numpy as np
     >>> from xrisk.solvers.auc.bounded import bounded_mean
     >>> found = bounded_mean(np.array([1.0]), np.array([1.0, -1.0]))
-    >>> round(found.value, 6) == round((0.5 + 1 / (1 + np.exp(2.0))) / 2, 6)
+    >>> bool(np.isclose(found.value, (0.5 + 1 / (1 + np.exp(2.0))) / 2))
     True
     """
     return _pair_by_pair(a, b) if a.size * b.size <= EXACT_PAIRS else _on_grid(a, b)
 
 
-def _pair_by_pair(a: np.ndarray, b: np.ndarray) -> Bounded:
+def _pair_by_pair(a: np.ndarray, b: np.ndarray) -> SigmoidMean:
     wrong = expit(b[None, :] - a[:, None])
     slopes = wrong * (1.0 - wrong) / wrong.size
-    return Bounded(float(wrong.mean()), -slopes.sum(axis=1), slopes.sum(axis=0))
+    return SigmoidMean(float(wrong.mean()), -slopes.sum(axis=1), slopes.sum(axis=0))
 
 
 class Placed(NamedTuple):
@@ -62,7 +62,7 @@ class Placed(NamedTuple):
     inside: np.ndarray  # whether the score is within reach
 
 
-def _on_grid(a: np.ndarray, b: np.ndarray) -> Bounded:
+def _on_grid(a: np.ndarray, b: np.ndarray) -> SigmoidMean:
     """Scores shared between the two points next to them: σ is so smooth that this errs by 1e-6 at the most."""
     middle = 0.5 * (float(np.median(a)) + float(np.median(b)))
     width = 2.0 * REACH / CELLS
@@ -71,7 +71,7 @@ def _on_grid(a: np.ndarray, b: np.ndarray) -> Bounded:
     missed = _crossed(_shares(placed_b) / b.size, expit(differences))  # by a positive at each point
     passed = _crossed(_shares(placed_a) / a.size, expit(-differences))
     value = float(_shares(placed_a) @ missed) / a.size
-    return Bounded(value, _slopes(placed_a, missed, width) / a.size, _slopes(placed_b, passed, width) / b.size)
+    return SigmoidMean(value, _slopes(placed_a, missed, width) / a.size, _slopes(placed_b, passed, width) / b.size)
 
 
 def _placed(scores: np.ndarray, width: float) -> Placed:
