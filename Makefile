@@ -35,6 +35,8 @@ test-all: lint
 bench: $(BENCH_READY)
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/finite_sum.py
+	$(BIN)/python benchmarks/metrics.py
+	$(BIN)/python benchmarks/auc.py
 
 rates: $(READY)
 	$(BIN)/python benchmarks/rates.py
@@ -42,6 +44,9 @@ rates: $(READY)
 reproduce: $(READY)
 	$(BIN)/python benchmarks/race.py
 	$(BIN)/python experiments/svrpda/study.py
+	$(BIN)/python experiments/staco/study.py
+	$(BIN)/python experiments/staco/tables.py
+	$(BIN)/python experiments/alexr/study.py
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache

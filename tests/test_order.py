@@ -24,8 +24,8 @@ certificate
 solvers.card  solvers.schedules
 solvers.base
 solvers.shared
-solvers.coupled  solvers.groups  solvers.finite_sum  solvers.newton
-solvers.lbfgs  solvers.faces
+solvers.coupled  solvers.groups  solvers.finite_sum  solvers.auc  solvers.newton
+solvers.lbfgs  solvers.faces  solvers.bundle
 solvers.catalogue  solvers.theory
 run  auto
 solvers

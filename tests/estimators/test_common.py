@@ -29,12 +29,14 @@ from xrisk import (
     GroupDRORegressor,
     MeanVariancePortfolio,
     MultiTaskGroupDROClassifier,
+    PartialAUCClassifier,
     PNormPushClassifier,
     PolicyEvaluator,
     PrecisionAtKClassifier,
     RobustLogisticRegression,
     Stop,
     TopPushClassifier,
+    TwoWayPartialAUCClassifier,
 )
 from xrisk.certificate import NOTHING_PROVED, certify_measured
 from xrisk.functions import CVaRRisk
@@ -84,6 +86,8 @@ CHECKED = [
     MultiTaskGroupDROClassifier(),
     PolicyEvaluator(),
     PolicyEvaluator(l2=0.1),
+    PartialAUCClassifier(anchor=0.1, start="balanced"),
+    TwoWayPartialAUCClassifier(anchor=0.1, start="logistic"),
     MeanVariancePortfolio(),
     MeanVariancePortfolio(long_only=False, leverage=1.5),
     MeanVariancePortfolio(long_only=False, budget=None, l2=0.1, missing="error"),

@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import scipy.optimize
+import scipy.special
 
 import xrisk
 from tests.conftest import table
@@ -19,6 +21,7 @@ from xrisk.solvers import (
     ALEXRDL,
     ASCPG,
     ASCVRG,
+    AUCM,
     BSGD,
     CSAGA,
     GDRO,
@@ -28,28 +31,37 @@ from xrisk.solvers import (
     NOL,
     NSSD,
     OOA,
+    PAUCI,
     SAPD,
     SCGD,
     SGD,
     SMD,
     SONEX,
     SONX,
+    SOTA,
     SOX,
     SPDC,
     SSD,
+    STACO1,
+    STACO2,
     SVRPDAI,
     SVRPDAII,
     TINF,
+    AllThresholds,
     AveragedGradient,
     BatchGradient,
+    Bundle,
     CompositeNewton,
     CompositionalSVRG1,
     CompositionalSVRG2,
     Conjugate,
+    CrossEntropy,
     Decreasing,
     Drago,
     DrawnGroup,
     Entropy,
+    EqualClasses,
+    ExactThresholds,
     Faces,
     GeometricAverage,
     Growing,
@@ -58,6 +70,7 @@ from xrisk.solvers import (
     Nesterov,
     Newton,
     PolynomialAverage,
+    PrintedScaling,
     Prospect,
     RandomPoint,
     Restarted,
@@ -65,8 +78,11 @@ from xrisk.solvers import (
     SingleLoop,
     SmoothedLBFGS,
     SnapshotMSVR,
+    SOTAs,
     StageAverage,
     Stagewise,
+    TailSONEX,
+    TailSONX,
     TheoryCorrection,
     UniformAverage,
     UpweightedSGD,
@@ -134,6 +150,25 @@ def pushed():
     return xrisk.applications.p_norm_push(X, y, p=2.0, loss="logistic", l2=0.1)
 
 
+def auc_tail(loss="hinge", **options):
+    """Partial AUC with TPR ≥ ½, of losses with a kink."""
+    X, y, _ = table(n=60)
+    return xrisk.applications.partial_auc(X, y, min_tpr=0.5, loss=loss, l2=0.1, **options)
+
+
+def highest_negative():
+    """The mean over positives of their loss against the highest negative alone: top push, the other way round."""
+    X, y, _ = table(n=60)
+    share = 1.0 / np.count_nonzero(y < 0)
+    return xrisk.applications.two_way_partial_auc(X, y, min_tpr=0.0, max_fpr=share, l2=0.1)
+
+
+def pushed_to_the_top(stated):
+    """The same problem as a maximum over negatives."""
+    X, y, _ = table(n=60)
+    return xrisk.applications.top_push(X, y, l2=0.1)
+
+
 def regrouped(offsets, rows=None):
     """The rows of ``cvar``, or those that are listed, in other groups."""
     stated = cvar()
@@ -160,6 +195,123 @@ def rankings():
     return xrisk.applications.partial_auc(X, y, min_tpr=0.5, l2=0.1)
 
 
+def two_way(loss="squared_hinge", **options):
+    """Half of the positives against half of the negatives."""
+    X, y, _ = table(n=60)
+    return xrisk.applications.two_way_partial_auc(X, y, min_tpr=0.5, max_fpr=0.5, loss=loss, l2=0.1, **options)
+
+
+def two_way_sparse():
+    import scipy.sparse
+
+    X, y, _ = table(n=60)
+    X = scipy.sparse.csr_matrix(np.where(np.abs(X) < 0.3, 0.0, X))
+    return xrisk.applications.two_way_partial_auc(X, y, min_tpr=0.3, max_fpr=0.4, loss="hinge", l2=0.1)
+
+
+def tail_optimum(stated):
+    """The optimum of a two-way partial AUC by an interior-point method on its pairs, l2 = 0.1."""
+    import cvxpy as cp
+
+    g = stated.inner
+    rows = g.pairs.rows
+    X = rows.X if hasattr(rows, "X") else np.array([_dense_row(rows, k) for k in range(rows.indptr.size - 1)])
+    positive, negative = X[g.pairs.outer], X[g.pairs.inner]
+    losses = {
+        "HingeLoss": lambda margin: cp.pos(1.0 - margin),
+        "SquaredHinge": lambda margin: cp.square(cp.pos(1.0 - margin)),
+        "Logistic": lambda margin: cp.logistic(-margin),
+    }
+    loss, w = losses[type(g.pairs.loss).__name__], cp.Variable(X.shape[1])
+    k = round(stated.outer.alpha * len(positive))
+    inner = cp.hstack([cp.sum_largest(loss((x - negative) @ w), g.top) / g.top for x in positive])
+    return cp.Problem(cp.Minimize(cp.sum_largest(inner, k) / k + 0.05 * cp.sum_squares(w))).solve()
+
+
+def _dense_row(rows, k):
+    x, place = np.zeros(rows.size), slice(rows.indptr[k], rows.indptr[k + 1])
+    x[rows.indices[place]] = rows.data[place]
+    return x
+
+
+class Smooth(NamedTuple):
+    """A smooth function of w (d), and of more behind it that is minimised over, l2 = 0.1 on w included."""
+
+    function: Any  # of (w, the rest)
+    rest: np.ndarray
+    bounds: list[Any]
+    d: int
+
+    def value(self, w):
+        return self._least(lambda rest: self.function(w, rest), self.rest, self.bounds)
+
+    def optimum(self):
+        start, bounds = np.append(np.zeros(self.d), self.rest), [(None, None)] * self.d + self.bounds
+        return self._least(lambda x: self.function(x[: self.d], x[self.d :]), start, bounds)
+
+    def _least(self, function, start, bounds):
+        if not start.size:
+            return function(start)
+        return scipy.optimize.minimize(function, start, bounds=bounds, tol=1e-10, options={"maxfun": 100_000}).fun
+
+
+def _both_sides(stated):
+    X, pairs = stated.inner.pairs.rows.X, stated.inner.pairs
+    return X[pairs.outer], X[pairs.inner]
+
+
+def soft_two_way(stated, lam, outer_lam):
+    """What SOTA-s minimises, of squared hinges."""
+    positive, negative = _both_sides(stated)
+
+    def value(w, rest):
+        losses = np.maximum(1.0 - (positive @ w)[:, None] + negative @ w, 0.0) ** 2
+        log_u = scipy.special.logsumexp(losses / lam, axis=1) - np.log(losses.shape[1])
+        soft = scipy.special.logsumexp(lam / outer_lam * log_u) - np.log(len(log_u))
+        return outer_lam * soft + 0.05 * w @ w
+
+    return Smooth(value, np.zeros(0), [], 4)
+
+
+def sigmoid_two_way(stated):
+    """What PAUCI minimises with κ = 2 and ω = 0, maximised over its dual on a grid and by a parabola between."""
+    positive, negative = _both_sides(stated)
+    share, tail, grid = stated.outer.alpha, stated.inner.top / len(negative), np.linspace(-1.0, 1.0, 2001)
+
+    def value(w, rest):
+        c, a, b, s, s2 = rest
+        f, h = scipy.special.expit(positive @ w + c), scipy.special.expit(negative @ w + c)
+        gammas = grid[grid >= max(-a, b - 1.0) - 1e-9][:, None]
+        high = np.logaddexp(0.0, 2.0 * ((f - a) ** 2 - 2.0 * (1.0 + gammas) * f - s)).mean(axis=1) / (2.0 * share)
+        low = np.logaddexp(0.0, 2.0 * ((h - b) ** 2 + 2.0 * (1.0 + gammas) * h - s2)).mean(axis=1) / (2.0 * tail)
+        return (s + s2 + high + low - gammas[:, 0] ** 2).max() + 0.05 * w @ w
+
+    bounds = [(None, None), (0.0, 1.0), (0.0, 1.0), (-4.0, 1.0), (0.0, 5.0)]
+    return Smooth(value, np.array([0.0, 0.5, 0.5, 0.5, 0.5]), bounds, 4)
+
+
+def margin_auc(stated, margin):
+    """What AUCM minimises."""
+    positive, negative = _both_sides(stated)
+
+    def value(w, rest):
+        f, h = positive @ w, negative @ w
+        return f.var() + h.var() + max(margin + h.mean() - f.mean(), 0.0) ** 2 + 0.05 * w @ w
+
+    return Smooth(value, np.zeros(0), [], 4)
+
+
+def row_losses(stated, weight):
+    """Cross-entropy with that weight of the positives."""
+    positive, negative = _both_sides(stated)
+
+    def value(w, rest):
+        high, low = np.logaddexp(0.0, -positive @ w - rest[0]), np.logaddexp(0.0, negative @ w + rest[0])
+        return weight * high.mean() + (1.0 - weight) * low.mean() + 0.05 * w @ w
+
+    return Smooth(value, np.zeros(1), [(None, None)], 4)
+
+
 def shared_negatives():
     stated = rankings()
     return stated._replace(inner=stated.inner._replace(sampling=BatchForAll()))
@@ -172,9 +324,11 @@ class Case(NamedTuple):
     iterations: int  # to come within ``gap`` of the optimum
     gap: float
     aim: Any = lambda stated: stated  # what it minimises instead of the problem as stated
+    optimum: Any = lambda aim: xrisk.solvers.exact(aim).value  # its least value
     cut: int = 25  # iterations after which it is stopped and resumed, fewer than it takes to converge
 
 
+POSITIVE = (table(n=60)[1] == 1).mean()
 SLOW = Stagewise(0.2, 0.5, 2000, 2.0)
 
 CASES = [  # the first of each solver is the one whose compiled runs are quick tests
@@ -238,9 +392,66 @@ CASES = [  # the first of each solver is the one whose compiled runs are quick t
     Case("ascvrg", chi2_logistic, ASCVRG(0.1), 5000, 1e-9),
     Case("c-saga", pushed, CSAGA(0.1, batch=3), 1000, 1e-9),
     Case("spdc", single_rows, SPDC(0.02, 0.5, blocks=3), 10000, 1e-9),
+    Case("staco1", two_way, STACO1(0.02, 0.05, 0.05, 0.02, blocks=6, batch=5), 20000, 0.005, optimum=tail_optimum),
+    Case(
+        "staco1-hinge-sparse",
+        two_way_sparse,
+        STACO1(0.02, 0.05, 0.05, 0.02, blocks=6, batch=8, first=ExactThresholds()),
+        20000,
+        0.005,
+        optimum=tail_optimum,
+    ),
+    Case("staco1-logistic", lambda: two_way("logistic"), STACO1(), 20000, 0.002, optimum=tail_optimum),
+    Case("staco1-one-way", rankings, STACO1(0.02, 0.05, 0.05, 0.02, blocks=4, batch=8), 20000, 0.001),
+    Case("staco2", two_way, STACO2(0.02, 0.05, 0.05, 0.02, epoch=15, blocks=6), 20000, 0.03, optimum=tail_optimum),
+    Case(
+        "staco2-printed",
+        two_way,
+        STACO2(0.02, 0.05, 0.05, 0.02, 0.01, Growing(200, 1.5), PrintedScaling(), blocks=6),
+        20000,
+        0.005,
+        optimum=tail_optimum,
+    ),
+    Case("tail-sonx-v2", two_way, TailSONX(0.02, 0.05, 0.02, blocks=6), 20000, 0.01, optimum=tail_optimum),
+    Case("tail-sonx-v1", two_way, TailSONX(0.02, 0.05, 0.02, correction=0.0), 20000, 0.01, optimum=tail_optimum),
+    Case("tail-sonex-v2", two_way, TailSONEX(0.02, 0.05, 0.02, blocks=6), 20000, 0.01, optimum=tail_optimum),
+    Case("tail-sonex-v1", two_way, TailSONEX(0.02, 0.05, 0.02, correction=0.0), 20000, 0.01, optimum=tail_optimum),
+    Case("sota", two_way, SOTA(0.02, 0.05, 0.05, 0.02, epoch=150, blocks=6), 20000, 0.02, optimum=tail_optimum),
+    Case(
+        "sota-all",
+        two_way,
+        SOTA(0.02, 0.05, 0.05, 0.02, epoch=15, coordinates=AllThresholds(), blocks=6),
+        20000,
+        0.02,
+        optimum=tail_optimum,
+    ),
+    Case(
+        "sota-s",
+        two_way,
+        SOTAs(Stagewise(0.02, 0.5, 2000, 1.5), lam=2.0, outer_lam=1.0),
+        20000,
+        1e-4,
+        lambda stated: soft_two_way(stated, 2.0, 1.0),
+        Smooth.optimum,
+    ),
+    Case("pauci", two_way, PAUCI(blocks=8), 20000, 0.005, sigmoid_two_way, Smooth.optimum),
+    Case("aucm", two_way, AUCM(epoch=200), 20000, 2e-4, lambda stated: margin_auc(stated, 0.5), Smooth.optimum),
+    Case("ce", two_way, CrossEntropy(), 20000, 1e-5, lambda stated: row_losses(stated, POSITIVE), Smooth.optimum),
+    Case(
+        "ce-balanced",
+        two_way,
+        CrossEntropy(weights=EqualClasses()),
+        20000,
+        1e-5,
+        lambda stated: row_losses(stated, 0.5),
+        Smooth.optimum,
+    ),
     Case("batch-gradient", lambda: tasks(LogSumExp(2.0)), BatchGradient(0.3), 300, 1e-9),
     Case("batch-gradient-nesterov", squares, BatchGradient(0.05, Nesterov()), 3000, 1e-9),
     Case("faces", portfolio, Faces(), 100, 1e-8, cut=1),
+    Case("bundle", auc_tail, Bundle(1e-8), 300, 1e-8, cut=7),
+    Case("bundle-kink", lambda: auc_tail("squared_hinge", l1=0.05), Bundle(1e-8), 300, 1e-8, cut=5),
+    Case("bundle-tail", highest_negative, Bundle(1e-8, cuts=8), 600, 1e-8, aim=pushed_to_the_top, cut=7),
     Case("newton", cvar, Newton(), 100, 1e-8, cut=7),
     Case("newton-tasks-max", lambda: tasks(MaxOuter()), Newton(), 100, 1e-8, cut=7),
     Case("newton-squares", squares, Newton(), 100, 1e-8, cut=5),
@@ -250,9 +461,8 @@ CASES = [  # the first of each solver is the one whose compiled runs are quick t
     Case("smoothed-lbfgs-max", worst, SmoothedLBFGS(tol=1e-6, memory=3), 1000, 1e-6, cut=7),
     Case("smoothed-lbfgs-squares", squares, SmoothedLBFGS(tol=1e-8), 1000, 1e-8, cut=7),
 ]
-FULL_BATCH = [
-    case for case in CASES if isinstance(case.solver, (Newton, CompositeNewton, SmoothedLBFGS, BatchGradient, Faces))
-]  # draw no samples
+FULL = (Newton, CompositeNewton, SmoothedLBFGS, BatchGradient, Faces, Bundle)
+FULL_BATCH = [case for case in CASES if isinstance(case.solver, FULL)]  # draw no samples
 SAMPLED = [case for case in CASES if case not in FULL_BATCH]
 
 FIRST = list({type(case.solver): case for case in reversed(CASES)}.values())

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import xrisk
-from tests.solvers.cases import chi2_logistic, cvar
+from tests.solvers.cases import auc_tail, chi2_logistic, cvar
 from tests.solvers.running import begin
 from xrisk.auto import Auto
 from xrisk.data.threads import Interrupted, interruptible
 from xrisk.run.checkpoint import leaves
-from xrisk.solvers import Newton, Restarted, SmoothedLBFGS, SnapshotMSVR
+from xrisk.solvers import Bundle, Newton, Restarted, SmoothedLBFGS, SnapshotMSVR
 from xrisk.solvers.base import copied, iterations_made
 
 STEPS = 20
@@ -28,6 +28,7 @@ CASES = {
     "msvr-v3 in stages": (chi2_logistic, Restarted(SnapshotMSVR(epoch=7, blocks=3), 10)),
     "newton": (cvar, Newton()),
     "lbfgs": (cvar, SmoothedLBFGS(memory=3)),
+    "bundle": (auc_tail, Bundle(1e-9, cuts=8, memory=3)),
     "auto": (cvar, Auto(1e-9, newton_steps=1e30)),
     "auto from a sample": (sampled_first, AUTO),
 }

@@ -6,7 +6,7 @@ from xrisk.applications.hard import HardInstance, hard_gradient, hard_nonsmooth,
 from xrisk.applications.policy import averaged_bellman, bellman
 from xrisk.applications.portfolio import mean_variance, mean_variance_of_moments
 from xrisk.applications.quadratic import quadratic
-from xrisk.applications.ranking import p_norm_push, partial_auc, precision_at_k, top_push
+from xrisk.applications.ranking import p_norm_push, partial_auc, precision_at_k, top_push, two_way_partial_auc
 from xrisk.applications.robust import averaged_logistic, robust_logistic
 from xrisk.applications.tasks import multi_task
 
@@ -33,4 +33,5 @@ __all__ = [
     "quadratic",
     "robust_logistic",
     "top_push",
+    "two_way_partial_auc",
 ]

@@ -12,6 +12,8 @@ from xrisk.applications.arguments import CLASS_LOSSES, as_number, by_name, penal
 from xrisk.data.rows import as_numbers, row_count, row_numbers
 from xrisk.functions import CVaRRisk, Identity, MaxRisk, Power, Scaled, Softplus, loss_domain
 from xrisk.inner import Pairs, as_rows
+from xrisk.inner.passes import pass_loss
+from xrisk.inner.tail import tail_of
 from xrisk.problem import Problem
 
 
@@ -52,16 +54,90 @@ def partial_auc(X: Any, y: Any, *, min_tpr: float, loss: Any = "logistic", l1: f
     1.0
     """
     rows, positive, negative = _sides(X, y)
+    k = _lowest(positive.size, min_tpr)
+    return _stated(Pairs(rows, positive, negative, _loss(loss)), CVaRRisk(k / positive.size), l1, l2)
+
+
+def two_way_partial_auc(
+    X: Any,
+    y: Any,
+    *,
+    min_tpr: float,
+    max_fpr: float,
+    loss: Any = "squared_hinge",
+    l1: float = 0.0,
+    l2: float = 0.0,
+) -> Problem:
+    """Two-way partial AUC, TPR ≥ min_tpr and FPR ≤ max_fpr: the mean loss of the hardest pairs.
+
+    Of the positives the k₁ = ⌊n₊ (1 − min_tpr)⌋ of lowest score count, of the negatives the k₂ = ⌊n₋ max_fpr⌋ of
+    highest score: the corner of the ROC curve where either rate is in its range.
+
+    Parameters
+    ----------
+    X : array or sparse matrix (rows, d)
+        Float32, float64 and memory maps in C order are not copied.
+    y : array (rows,)
+        −1 and 1.
+    min_tpr : float
+        In [0, 1).
+    max_fpr : float
+        In (0, 1]; 1 is `partial_auc`.
+    loss : str or loss spec
+        ℓ(t), of the margin t of a pair: a word of `xrisk.applications.CLASS_LOSSES`, or the spec itself. It must not
+        increase.
+    l1, l2 : float
+        Strengths of the penalty l1‖w‖₁ + (l2/2)‖w‖².
+
+    Returns
+    -------
+    Problem
+        min over w of the mean of the k₁ largest gᵢ(w), gᵢ the mean of the k₂ largest ℓ(sᵢ − sⱼ), plus r(w).
+
+    Notes
+    -----
+    Zhu et al., When AUC meets DRO, ICML 2022; Zhou et al., Stochastic primal-dual double block-coordinate for two-way
+    partial AUC maximization, TMLR 2025, with θ₀ = k₁/n₊ and θ₁ = k₂/n₋ so that loss and metric are of the same pairs.
+    Where the hard pairs cannot be separated on average, w = 0 is the minimiser, of objective ℓ(0).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xrisk.applications import two_way_partial_auc
+    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), [-1, 1, -1, 1]
+    >>> two_way_partial_auc(X, y, min_tpr=0.5, max_fpr=0.5).value(np.ones(1))  # the positive at 1, the negative at 2
+    4.0
+    """
+    rows, positive, negative = _sides(X, y)
+    lowest, highest = _lowest(positive.size, min_tpr), _highest(negative.size, max_fpr)
+    inner = tail_of(Pairs(rows, positive, negative, _not_increasing(loss)), highest)
+    return _stated(inner, CVaRRisk(lowest / positive.size), l1, l2)
+
+
+def _lowest(n: int, min_tpr: Any) -> int:
+    """How many of n positives are still missing where the true positive rate is min_tpr."""
     share = as_number("min_tpr", min_tpr)
     if not 0.0 <= share < 1.0:
         raise ValueError(f"min_tpr must lie in [0, 1), got {min_tpr}")
-    k = int(np.floor(positive.size * (1.0 - share) + 1e-9))  # 10·(1 − 0.9) rounds to below 1
+    k = int(np.floor(n * (1.0 - share) + 1e-9))  # 10·(1 − 0.9) rounds to below 1
     if k < 1:
         raise ValueError(
-            f"min_tpr must be at most {1.0 - 1.0 / positive.size:.6g} for {positive.size} positives, got {min_tpr}: "
-            "none would be left to rank"
+            f"min_tpr must be at most {1.0 - 1.0 / n:.6g} for {n} positives, got {min_tpr}: none would be left to rank"
         )
-    return _stated(Pairs(rows, positive, negative, _loss(loss)), CVaRRisk(k / positive.size), l1, l2)
+    return k
+
+
+def _highest(n: int, max_fpr: Any) -> int:
+    """How many of n negatives are already there where the false positive rate is max_fpr."""
+    share = as_number("max_fpr", max_fpr)
+    if not 0.0 < share <= 1.0:
+        raise ValueError(f"max_fpr must lie in (0, 1], got {max_fpr}")
+    k = int(np.floor(n * share + 1e-9))
+    if k < 1:
+        raise ValueError(
+            f"max_fpr must be at least {1.0 / n:.6g} for {n} negatives, got {max_fpr}: none would be left to rank"
+        )
+    return k
 
 
 def p_norm_push(
@@ -212,10 +288,7 @@ def top_push(X: Any, y: Any, *, loss: Any = "squared_hinge", l1: float = 0.0, l2
     2.0
     """
     rows, positive, negative = _sides(X, y)
-    spec = _loss(loss)
-    if not (loss_domain.implemented(spec) and loss_domain(spec, 1.0)[1] <= 0.0):
-        raise ValueError(f"loss must not increase with the margin, and say so by loss_domain, got {loss!r}")
-    return _stated(Pairs(rows, negative, positive, spec, -1.0), MaxRisk(), l1, l2)
+    return _stated(Pairs(rows, negative, positive, _not_increasing(loss), -1.0), MaxRisk(), l1, l2)
 
 
 def _sides(X: Any, y: Any) -> tuple[Any, np.ndarray, np.ndarray]:
@@ -236,7 +309,14 @@ def _loss(loss: Any) -> Any:
     return by_name("loss", loss, CLASS_LOSSES)
 
 
-def _stated(inner: Pairs, outer: Any, l1: float, l2: float) -> Problem:
-    problem = Problem(inner, outer, penalty_of(l1, l2, False, inner.loss))
+def _not_increasing(loss: Any) -> Any:
+    spec = _loss(loss)
+    if not (loss_domain.implemented(spec) and loss_domain(spec, 1.0)[1] <= 0.0):
+        raise ValueError(f"loss must not increase with the margin, and say so by loss_domain, got {loss!r}")
+    return spec
+
+
+def _stated(inner: Any, outer: Any, l1: float, l2: float) -> Problem:
+    problem = Problem(inner, outer, penalty_of(l1, l2, False, pass_loss(inner)))
     problem.check()
     return problem

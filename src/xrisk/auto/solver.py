@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.auto.plan import Stage, expected, planned
+from xrisk.auto.plan import Stage, by_cuts, expected, planned
 from xrisk.certificate import NOTHING_PROVED, Certificate, between, certify_measured, measured, refuse_unknown
 from xrisk.data.threads import Interrupted, give_way, one_thread_each, uninterrupted
 from xrisk.generic import generic
@@ -29,6 +29,7 @@ from xrisk.solvers.base import (
     like_state,
     passes_made,
 )
+from xrisk.solvers.bundle import Bundle
 from xrisk.solvers.card import CERTIFIABLE, MethodCard
 from xrisk.solvers.lbfgs import NO_LBFGS, LBFGSState, SmoothedLBFGS
 from xrisk.solvers.newton.barrier import linear_size, walls_of
@@ -83,7 +84,8 @@ class Auto(NamedTuple):
     The cost of an iteration is known from the shape of the data and from how long products with rows, Gram matrices
     and losses take, which were measured once and are fields; so the same problem is solved in the same way on every
     machine. Where all rows are many, samples of them are solved first, each warm-starting the next. A certificate is
-    computed when the method's own estimate of the gap says that it may succeed.
+    computed when the method's own estimate of the gap says that it may succeed. Losses in the tail, `xrisk.inner.Tail`,
+    are left to `Bundle`, which proves its own.
 
     Parameters
     ----------
@@ -142,8 +144,10 @@ class Auto(NamedTuple):
             needs=(CERTIFIABLE,),
         )
 
-    def prepare(self, problem: Problem) -> tuple[Staged, Any]:
+    def prepare(self, problem: Problem) -> tuple[Any, Any]:
         check_positive("tol", self.tol)
+        if by_cuts(problem):
+            return Bundle(self.tol).prepare(problem)
         refuse_unknown(problem)
         stages, costs = tuple(planned(self, problem)), expected(self, problem)
         last = stages[-1].task

@@ -1,6 +1,7 @@
 """Certificates: a proof, by weak duality, of how far a point can be from the optimum."""
 
 from xrisk.certificate.bounds import NOTHING_PROVED, Certificate, between, certifiable, certify, certify_measured
+from xrisk.certificate.cuts import Cut, Cuts, cut_at, cut_sizes, has_cuts, mixture_below, objective_above
 from xrisk.certificate.passes import Bounded, measured, refuse_unknown
 from xrisk.certificate.penalties import conjugate_above, penalty_terms, symmetric_conjugate_above
 from xrisk.certificate.rounding import (
@@ -16,13 +17,20 @@ __all__ = [
     "NOTHING_PROVED",
     "Bounded",
     "Certificate",
+    "Cut",
+    "Cuts",
     "between",
     "certifiable",
     "certify",
     "certify_measured",
     "conjugate_above",
+    "cut_at",
+    "cut_sizes",
+    "has_cuts",
     "loss_rounding",
     "measured",
+    "mixture_below",
+    "objective_above",
     "outer_conjugate_terms",
     "outer_terms",
     "penalty_terms",

@@ -11,7 +11,6 @@ from typing import Any
 import click
 import numpy as np
 from rich.console import Console
-from rich.table import Table as Grid
 from rich.text import Text
 
 import xrisk
@@ -20,37 +19,40 @@ from xrisk.cli.demo import problems
 from xrisk.cli.methods import compare_methods, methods
 from xrisk.cli.options import (
     DEFAULT_LOSS,
+    NOT_CERTIFIED,
+    OBJECTIVES,
     Refused,
     divergence_options,
     metric_option,
     min_group_size_option,
     numbers,
     one_line_errors,
+    ranking_options,
+    refuse_group_options,
+    refuse_other_options,
     refuse_unwritable,
     seed_option,
     words,
 )
-from xrisk.cli.screen import FRAME, plain, progress, report_grid, study_grid
+from xrisk.cli.ranking import evaluate_ranking, fit_ranking
+from xrisk.cli.screen import column_dicts, column_grid, plain, progress, report_grid, study_grid
 from xrisk.estimators import GroupDROClassifier, GroupDRORegressor
 from xrisk.persistence import load, save
 from xrisk.phrases import counted
 from xrisk.report import write_report
 from xrisk.report.phrases import scored, verdict, worst_group
 from xrisk.run import Stop
-from xrisk.study import ARMS, Arm, Study, compare, judge
+from xrisk.study import ARMS, RANKING_ARMS, Arm, Study, compare, judge
 from xrisk.tables import TableModel
-from xrisk.tables.prepare import Prepared, TableOptions, column_rows, prepare, without_target
+from xrisk.tables.prepare import Prepared, TableOptions, prepare, without_target
 from xrisk.tables.read import read_table
 from xrisk.tables.rows import group_names
-
-NOT_CERTIFIED = 3
-COLUMNS_SHOWN = 40  # in the table on a terminal
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(xrisk.__version__, prog_name="xrisk")
 def app() -> None:
-    """Train models for what the average hides: the worst groups of a table."""
+    """Train models for what the average hides: the worst groups of a table, or its rare positives."""
 
 
 app.add_command(methods)
@@ -61,8 +63,9 @@ app.add_command(compare_methods, "compare")
 @click.argument("data")
 @click.option("--target", required=True, help="Column to predict.")
 @click.option("--groups", callback=words, help="Columns whose intersections are the groups: race,sex.")
-@click.option("--objective", type=click.Choice(["group-dro"]), default="group-dro", help="What to minimise.")
+@click.option("--objective", type=click.Choice(OBJECTIVES), default=OBJECTIVES[0], show_default=True)
 @divergence_options
+@ranking_options
 @click.option("--loss", type=click.Choice(sorted(LOSSES)), help="Default: logistic for classes, squared for numbers.")
 @click.option("--l1", default=0.0, show_default=True, help="Strength of the l1 penalty.")
 @click.option("--l2", default="1e-3", show_default=True, callback=numbers, help="Strength; of several the best.")
@@ -81,11 +84,14 @@ app.add_command(compare_methods, "compare")
 @click.option("--tol", default=1e-3, show_default=True, help="Certified relative gap to reach.")
 @click.option("--max-seconds", type=float, help="Limit on the time of each fit.")
 @click.option("--out", type=click.Path(dir_okay=False), help="Write the model that the verdict recommends here.")
-@click.option("--save", "kept", type=click.Choice(["recommended", *ARMS]), default="recommended", show_default=True)
+@click.option(
+    "--save", "kept", type=click.Choice(["recommended", *ARMS, *RANKING_ARMS]), default="recommended", show_default=True
+)
 @click.option("--report", "page", type=click.Path(dir_okay=False), help="Write a page (HTML) here.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
+@click.pass_context
 @one_line_errors
-def fit(data: str, **options: Any) -> None:
+def fit(context: click.Context, data: str, **options: Any) -> None:
     """Fit a model on a table (CSV or Parquet), beside plain and re-weighted ones.
 
     The three models have the same loss and penalty and are judged by one rule: the score (--metric) of their worst
@@ -93,20 +99,29 @@ def fit(data: str, **options: Any) -> None:
     is sure to beat (confidence 95 %). Of several strengths --l2 each model gets its best by its worst group of
     validation rows, and the verdict is on test rows apart from these. --out writes the recommended model, --save names
     another.
+
+    With --objective two-way-partial-auc or partial-auc there are two classes and no groups: logistic regression,
+    balanced logistic regression and a ranking are judged by the part of the ROC curve that --min-tpr and --max-fpr
+    leave.
     """
-    asked = TableOptions(**{name: options[name] for name in TableOptions._fields})
-    quiet = options["as_json"]
+    refuse_other_options(context, options["objective"])
     for path in (options["out"], options["page"]):
         refuse_unwritable(path)
-    if asked.bins < 2:
-        raise Refused(f"--bins must be at least 2, got {asked.bins}")
     several = len(options["l2"]) > 1
     test = options["validation"] if several and options["test"] is None else options["test"]
     shares = {"validation": options["validation"], "test": test}
+    (_fit_groups if options["objective"] == "group-dro" else fit_ranking)(data, options, shares)
+
+
+def _fit_groups(data: str, options: dict[str, Any], shares: dict[str, Any]) -> None:
+    asked = TableOptions(**{name: options[name] for name in TableOptions._fields})
+    quiet = options["as_json"]
+    if asked.bins < 2:
+        raise Refused(f"--bins must be at least 2, got {asked.bins}")
     prepared = prepare(read_table(data), asked, data, **shares, seed=options["seed"])
     out, err = Console(soft_wrap=False), Console(stderr=True)
     if not quiet:
-        out.print(_column_grid(prepared, data))
+        out.print(column_grid(prepared, data))
     study = _study(prepared, data, options, err, quiet)
     if options["out"]:
         names = tuple(np.unique(prepared.train.groups).tolist())
@@ -114,7 +129,7 @@ def fit(data: str, **options: Any) -> None:
     if options["page"]:
         write_report(options["page"], study)
     if quiet:
-        told = {"command": "fit", **study.to_dict(), "columns": _columns(prepared)}
+        told = {"command": "fit", **study.to_dict(), "columns": column_dicts(prepared)}
         told |= {"model": options["out"], "saved": _kept(study, options).key if options["out"] else None}
         click.echo(json.dumps({**told, "report": options["page"]}, allow_nan=False))
     else:
@@ -124,24 +139,6 @@ def fit(data: str, **options: Any) -> None:
 
 def _kept(study: Study, options: dict[str, Any]) -> Arm:
     return study.recommended if options["kept"] == "recommended" else study.arm(options["kept"])
-
-
-def _columns(prepared: Prepared) -> list[dict[str, str]]:
-    return [{"name": name, "kind": kind, "detail": detail} for name, kind, detail in column_rows(prepared.encoding)]
-
-
-def _column_grid(prepared: Prepared, data: str) -> Grid:
-    kinds = (prepared.train, prepared.validation, prepared.test)
-    rows = counted(sum(part.y.size for part in kinds if part is not None), "row", "rows")
-    grid = Grid(title=Text(f"{plain(data)}: {rows}; columns as guessed"), **FRAME)
-    for title in ("column", "taken as", ""):
-        grid.add_column(title, overflow="fold")
-    told = column_rows(prepared.encoding)
-    for name, kind, detail in told[:COLUMNS_SHOWN]:
-        grid.add_row(Text(plain(name)), kind, Text(detail, style="dim"))
-    if len(told) > COLUMNS_SHOWN:
-        grid.add_row(Text(f"… {len(told) - COLUMNS_SHOWN:,} more"), "", Text("--json tells all", style="dim"))
-    return grid
 
 
 def _study(prepared: Prepared, data: str, options: dict[str, Any], err: Console, quiet: bool) -> Study:
@@ -201,9 +198,15 @@ def _tell_proof(out: Console, study: Study) -> None:
 @metric_option
 @min_group_size_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
+@click.pass_context
 @one_line_errors
-def evaluate(model: str, data: str, metric: str | None, min_group_size: int, as_json: bool) -> None:
-    """Score a model that `xrisk fit` wrote on the groups of another table; the table is encoded as it was then."""
+def evaluate(
+    context: click.Context, model: str, data: str, metric: str | None, min_group_size: int, as_json: bool
+) -> None:
+    """Score a model that `xrisk fit` wrote on another table, which is encoded as it was then.
+
+    A model of groups is scored on each group, one of rare positives by its partial AUC.
+    """
     if not Path(model).exists():
         raise Refused(f"{model} does not exist")
     fitted = _table_model(model)
@@ -211,6 +214,10 @@ def evaluate(model: str, data: str, metric: str | None, min_group_size: int, as_
     y, held = fitted.encoding.targets(frame)
     if not held.any():
         raise Refused(f"{data}: the target {fitted.encoding.target!r} has no values")
+    if fitted.ranked is not None:
+        refuse_group_options(context)
+        evaluate_ranking(fitted, (model, data), (frame[held], y, int((~held).sum())), as_json)
+        return
     frame = frame[held]
     groups = group_names(fitted.encoding.group_labels(frame), len(frame))
     rows = fitted.encoding.encode(frame)

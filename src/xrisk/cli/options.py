@@ -7,12 +7,24 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from xrisk.applications.arguments import DIVERGENCES, divergences_that_take
+from xrisk.estimators.partial_auc import SURROGATES
 from xrisk.metrics import MIN_GROUP_SIZE
-from xrisk.study import SCORES
+from xrisk.study import ARMS, RANKING_ARMS, SCORES
 
+NOT_CERTIFIED = 3  # the exit code
 DEFAULT_LOSS = {"classification": "logistic", "regression": "squared"}
+OBJECTIVES = ("group-dro", "two-way-partial-auc", "partial-auc")
+OF_GROUPS = (
+    "groups", "divergence", "alpha", "lam", "loss", "task", "bins", "groups_as_features", "metric", "min_group_size",
+)  # fmt: skip
+OF_OBJECTIVE = {  # options that others do not take
+    "group-dro": OF_GROUPS,
+    "two-way-partial-auc": ("min_tpr", "max_fpr", "surrogate", "positive"),
+    "partial-auc": ("min_tpr", "surrogate", "positive"),
+}
 
 
 class Refused(click.ClickException):
@@ -41,6 +53,52 @@ def divergence_options(command: Callable) -> Callable:
     ):
         command = option(command)
     return command
+
+
+def ranking_options(command: Callable) -> Callable:
+    """The options --min-tpr, --max-fpr, --surrogate and --positive of rankings."""
+    for option in (
+        click.option("--positive", help="The class to be ranked first. Default: the greater one, 1 of 0 and 1."),
+        click.option(
+            "--surrogate",
+            type=click.Choice(list(SURROGATES)),
+            default=SURROGATES[0],
+            show_default=True,
+            help="What stands for the wrong order of a pair; sigmoid is bounded, the others convex.",
+        ),
+        click.option("--max-fpr", type=float, help="False positive rates above it do not count. Default: 0.5."),
+        click.option("--min-tpr", type=float, help="True positive rates below it do not count. Default: 0.5."),
+    ):
+        command = option(command)
+    return command
+
+
+def refuse_other_options(context: click.Context, objective: str) -> None:
+    """Refuse options, and models to save, that are those of another objective."""
+    own = OF_OBJECTIVE[objective]
+    for name in _given(context):
+        takers = [each for each, names in OF_OBJECTIVE.items() if name in names]
+        if takers and name not in own:
+            raise Refused(f"{_option(name)} goes with --objective {' or '.join(takers)}, not with {objective}")
+    keys = ("recommended", *(ARMS if objective == "group-dro" else RANKING_ARMS))
+    if context.params["kept"] not in keys:
+        raise Refused(f"--save must be one of {', '.join(keys)} for {objective}, got {context.params['kept']!r}")
+
+
+def refuse_group_options(context: click.Context) -> None:
+    """Refuse options of groups for a model without them."""
+    for name in _given(context):
+        if name in OF_GROUPS:
+            raise Refused(f"{_option(name)} goes with a model of groups, this one ranks two classes")
+
+
+def _given(context: click.Context) -> list[str]:
+    """The options that were given on the command line."""
+    return [name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 min_group_size_option = click.option(

@@ -15,9 +15,11 @@ from xrisk.metrics import GroupReport, GroupRow
 from xrisk.phrases import counted
 from xrisk.report.phrases import interval, score
 from xrisk.study import Study
+from xrisk.tables.prepare import Prepared, column_rows
 
 SHOWN = 12  # groups in a table on a terminal; the report has them all
 FOLDED = 3  # groups of few rows in a table on a terminal
+COLUMNS_SHOWN = 40  # of the columns that were read
 WIDE = 100  # columns of a terminal that has room for intervals
 FRAME: dict[str, Any] = {"title_justify": "left", "box": SIMPLE_HEAD, "pad_edge": False}
 
@@ -54,6 +56,26 @@ def progress(console: Console, enabled: bool) -> Iterator[Any]:
             bar.update(task, description=f"{name:<12}", completed=share, at=time.monotonic())
 
         yield tell
+
+
+def column_dicts(prepared: Prepared) -> list[dict[str, str]]:
+    """The columns as guessed, for JSON."""
+    return [{"name": name, "kind": kind, "detail": detail} for name, kind, detail in column_rows(prepared.encoding)]
+
+
+def column_grid(prepared: Prepared, data: str) -> Grid:
+    """The columns as guessed."""
+    kinds = (prepared.train, prepared.validation, prepared.test)
+    rows = counted(sum(part.y.size for part in kinds if part is not None), "row", "rows")
+    grid = Grid(title=Text(f"{plain(data)}: {rows}; columns as guessed"), **FRAME)
+    for title in ("column", "taken as", ""):
+        grid.add_column(title, overflow="fold")
+    told = column_rows(prepared.encoding)
+    for name, kind, detail in told[:COLUMNS_SHOWN]:
+        grid.add_row(Text(plain(name)), kind, Text(detail, style="dim"))
+    if len(told) > COLUMNS_SHOWN:
+        grid.add_row(Text(f"… {len(told) - COLUMNS_SHOWN:,} more"), "", Text("--json tells all", style="dim"))
+    return grid
 
 
 def study_grid(study: Study, width: int) -> Grid:

@@ -1,6 +1,7 @@
 """Estimators with scikit-learn's face."""
 
 from xrisk.estimators.groups import GroupDROClassifier, GroupDRORegressor
+from xrisk.estimators.partial_auc import PartialAUCClassifier, TwoWayPartialAUCClassifier
 from xrisk.estimators.policy import PolicyEvaluator
 from xrisk.estimators.portfolio import MeanVariancePortfolio
 from xrisk.estimators.ranking import PNormPushClassifier, PrecisionAtKClassifier, TopPushClassifier
@@ -14,9 +15,11 @@ __all__ = [
     "MeanVariancePortfolio",
     "MultiTaskGroupDROClassifier",
     "PNormPushClassifier",
+    "PartialAUCClassifier",
     "PolicyEvaluator",
     "PrecisionAtKClassifier",
     "RobustLogisticRegression",
     "TableModel",
     "TopPushClassifier",
+    "TwoWayPartialAUCClassifier",
 ]

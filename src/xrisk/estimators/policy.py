@@ -166,7 +166,9 @@ class PolicyEvaluator(LinearRobust):
         if not isinstance(self.solver, str) or known is None:
             return proved
         slack = REWRITTEN * abs(problem.value(np.zeros(result.w.size)))
-        return replace(proved, certificate=between(known.primal + slack, known.dual - slack))
+        allowed, points = between(known.primal + slack, known.dual - slack), proved.trace.points
+        points[-1] = points[-1]._replace(bound=allowed.dual)
+        return replace(proved, certificate=allowed)
 
     def _keep(self, problem: Problem, result: Result, training: Training) -> None:
         super()._keep(problem, result, training)

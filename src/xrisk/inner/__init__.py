@@ -37,6 +37,7 @@ from xrisk.inner.oracle import (
 from xrisk.inner.pairs import BatchEach, BatchForAll, Pairs, PooledPairs
 from xrisk.inner.perturbed import Dropout, Gaussian, Perturbed, Sampler
 from xrisk.inner.shifted import Shifted
+from xrisk.inner.tail import Tail
 from xrisk.inner.transitions import Reweighted, Simulated, Transitions
 
 __all__ = [
@@ -66,6 +67,7 @@ __all__ = [
     "Shifted",
     "Simulated",
     "SoftmaxModel",
+    "Tail",
     "Transitions",
     "Weighted",
     "WithIntercept",

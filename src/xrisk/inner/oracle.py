@@ -68,6 +68,16 @@ def batch_vjp(g, i, w, batch, y, scale, grad):
 
 
 @generic
+def has_batches(g):
+    """Whether the mean of a batch estimates gᵢ: whether `batch_value` is implemented, for what ``g`` is made of too."""
+
+
+@has_batches.otherwise
+def _(g):
+    return batch_value.implemented(g)
+
+
+@generic
 def exact_values(g, w, out):
     """Write gᵢ(w) for all i into ``out`` (n, m)."""
 

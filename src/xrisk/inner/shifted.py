@@ -13,6 +13,7 @@ from xrisk.inner.oracle import (
     exact_jacobians,
     exact_values,
     exact_vjp,
+    has_batches,
     inner_count,
     inner_dim,
     inner_is_affine,
@@ -71,6 +72,11 @@ def _(g):
 @inner_smoothness.of(Shifted)
 def _(g):
     return inner_smoothness(g.inner)
+
+
+@has_batches.of(Shifted)
+def _(g):
+    return has_batches(g.inner)
 
 
 @new_batch.of(Shifted)

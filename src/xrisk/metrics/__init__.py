@@ -1,4 +1,4 @@
-"""Scores of what the average hides: the worst group, the tail, a report on every group.
+"""Scores of what the average hides: the worst group, the tail, the top of a ranking, a report on every group.
 
 **Which model to choose.** A model that is to be good on its worst group has to be chosen by its worst group too, on
 rows it was not trained on: by `worst_group_score` on validation rows, the baselines by the same rule. Chosen by the
@@ -11,7 +11,10 @@ groups of fewer than ``min_group_size`` rows (30) are no candidates, and `group_
 from xrisk.metrics.arguments import METRICS, MIN_GROUP_SIZE, Metric
 from xrisk.metrics.groups import group_report
 from xrisk.metrics.intervals import wilson_interval
+from xrisk.metrics.partial_auc import partial_auc_score, partial_auc_scorer
 from xrisk.metrics.report import GroupReport, GroupRow
+from xrisk.metrics.resampling import PartialAUCDifference, partial_auc_difference, partial_auc_interval
+from xrisk.metrics.roc import RocRegion, roc_region
 from xrisk.metrics.worst import cvar, worst_group_score, worst_group_scorer
 
 __all__ = [
@@ -20,8 +23,15 @@ __all__ = [
     "GroupReport",
     "GroupRow",
     "Metric",
+    "PartialAUCDifference",
+    "RocRegion",
     "cvar",
     "group_report",
+    "partial_auc_difference",
+    "partial_auc_interval",
+    "partial_auc_score",
+    "partial_auc_scorer",
+    "roc_region",
     "wilson_interval",
     "worst_group_score",
     "worst_group_scorer",

@@ -12,6 +12,11 @@ def percentiles(sample: list[float], confidence: float) -> Interval:
     """Percentile interval of a bootstrap sample; none where the sample is empty or not finite."""
     if not sample or not np.isfinite(sample).all():
         return None, None
+    return middle(np.array(sample), confidence)
+
+
+def middle(sample: np.ndarray, confidence: float) -> tuple[float, float]:
+    """Percentiles (1 ± confidence)/2 of a sample, between which a share ``confidence`` of it lies."""
     low, high = np.quantile(sample, [0.5 - confidence / 2.0, 0.5 + confidence / 2.0])
     return float(low), float(high)
 

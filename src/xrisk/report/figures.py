@@ -40,11 +40,15 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
     return [round(k * step, 12) for k in range(first, last + 1)]
 
 
-def _axis(values: list[float], metric: str) -> Scale:
+def axis_of(values: list[float], most: float) -> Scale:
+    """An axis with some room around the values, within 0 and ``most``."""
     low, high = min(values), max(values)
     room = 0.06 * (high - low) or 0.05 * abs(high) or 0.05
-    low, high = low - room, high + room
-    return Scale(max(low, 0.0), min(high, 1.0) if metric in SHARES else high)
+    return Scale(max(low - room, 0.0), min(high + room, most))
+
+
+def _axis(values: list[float], metric: str) -> Scale:
+    return axis_of(values, 1.0 if metric in SHARES else math.inf)
 
 
 def _tick_marks(scale: Scale, metric: str, about: int = 5) -> list[dict[str, Any]]:

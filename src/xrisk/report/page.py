@@ -34,15 +34,26 @@ def render(studies: Study | Sequence[Study], *, title: str | None = None) -> str
     several = (studies,) if isinstance(studies, Study) else tuple(studies)
     if not several:
         raise ValueError("studies must hold at least one study, got none")
+    return filled(
+        "report.html",
+        [study.to_dict() for study in several],
+        title=title or several[0].title,
+        studies=[_view(study) for study in several],
+        is_collection=len(several) > 1,
+    )
+
+
+def filled(template: str, data: list[dict[str, Any]], *, title: str, **view: Any) -> str:
+    """A page of HTML: what a template makes of its view, the style, and the data as JSON."""
     return (
         _environment()
-        .get_template("report.html")
+        .get_template(template)
         .render(
-            title=title or several[0].title,
-            studies=[_view(study) for study in several],
-            is_collection=len(several) > 1,
-            data=_json([study.to_dict() for study in several]),
+            title=title,
+            version=data[0]["versions"]["xrisk"],
+            data=_json(data),
             style=(TEMPLATES / "report.css").read_text(encoding="utf-8"),
+            **view,
         )
     )
 
@@ -66,7 +77,11 @@ def write_report(path: str | os.PathLike[str], studies: Study | Sequence[Study],
     ...     (Path(folder) / "report.html").read_text(encoding="utf-8")[:15]
     '<!doctype html>'
     """
-    text = render(studies, title=title)
+    write_page(path, render(studies, title=title))
+
+
+def write_page(path: str | os.PathLike[str], text: str) -> None:
+    """Write a page to a file, whole or not at all."""
     with written_whole(path) as file:
         file.write(text.encode())
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from xrisk.applications import DIVERGENCES
@@ -142,7 +143,7 @@ def verdict(study: Study) -> str:
     left = counted(found.small, "smaller one is", "smaller ones are")
     if not found.groups:
         return f"No group has {rows}, so the models cannot be told apart. Recommended is the simplest: {best.name}."
-    pairs = "; ".join(_compared(study, each) for each in found.differences)
+    pairs = "; ".join(compared(study, each, partial(_signed, study)) for each in found.differences)
     many = counted(found.groups, "group", "groups")
     out = f" ({left} left out)" if found.small else ""
     judged = f"Judged by {study.metric} on the worst of {many} of at least {rows}{out}"
@@ -150,12 +151,13 @@ def verdict(study: Study) -> str:
     return f"{judged}; with 95 % confidence, in {_unit(study)}: {pairs}. {simplest}"
 
 
-def _compared(study: Study, found: Any) -> str:
+def compared(study: Any, found: Any, signed: Callable[[float], str]) -> str:
+    """Which of two models is better and by how much, of any study with models by key; ``signed`` writes a gain."""
     one, other = study.arm(found.key).name, study.arm(found.other).name
     low, high = found.low, found.high
     if high < 0.0:
         one, other, low, high = other, one, -high, -low
-    ends = f"{_signed(study, low)} to {_signed(study, high)}"
+    ends = f"{signed(low)} to {signed(high)}"
     return f"{one} beats {other} by {ends}" if low > 0.0 else f"{one} and {other} cannot be told apart ({ends})"
 
 
@@ -180,7 +182,11 @@ class Proof(NamedTuple):
 
 def proof(study: Study) -> Proof:
     """What is proved of the robust model."""
-    model = study.robust.model
+    return proof_of(study.robust.model)
+
+
+def proof_of(model: Any) -> Proof:
+    """What is proved of a fitted model."""
     known, certified = model.certificate_, model.stop_ is Stop.CONVERGED
     if not known.relative < float("inf"):
         return Proof(

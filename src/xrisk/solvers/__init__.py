@@ -7,6 +7,22 @@ from typing import Any
 
 from xrisk.problem import ThresholdBounds as ThresholdBounds
 from xrisk.solvers import theory as theory
+from xrisk.solvers.auc.aucm import AUCM as AUCM
+from xrisk.solvers.auc.cross_entropy import CrossEntropy as CrossEntropy
+from xrisk.solvers.auc.cross_entropy import EqualClasses as EqualClasses
+from xrisk.solvers.auc.cross_entropy import EqualRows as EqualRows
+from xrisk.solvers.auc.pauci import PAUCI as PAUCI
+from xrisk.solvers.auc.sota import SOTA as SOTA
+from xrisk.solvers.auc.sota import AllThresholds as AllThresholds
+from xrisk.solvers.auc.sota import SampledThresholds as SampledThresholds
+from xrisk.solvers.auc.sotas import SOTAs as SOTAs
+from xrisk.solvers.auc.staco1 import STACO1 as STACO1
+from xrisk.solvers.auc.staco2 import STACO2 as STACO2
+from xrisk.solvers.auc.staco2 import GradientScaling as GradientScaling
+from xrisk.solvers.auc.staco2 import PrintedScaling as PrintedScaling
+from xrisk.solvers.auc.tail_sonex import TailSONEX as TailSONEX
+from xrisk.solvers.auc.tail_sonx import TailSONX as TailSONX
+from xrisk.solvers.bundle import Bundle as Bundle
 from xrisk.solvers.card import MethodCard as MethodCard
 from xrisk.solvers.card import Need as Need
 from xrisk.solvers.catalogue import METHODS as METHODS
@@ -75,6 +91,8 @@ from xrisk.solvers.shared.mirror import Quadratic as Quadratic
 from xrisk.solvers.shared.pairing import FreshBatch as FreshBatch
 from xrisk.solvers.shared.pairing import OldValue as OldValue
 from xrisk.solvers.shared.pairing import SameBatch as SameBatch
+from xrisk.solvers.shared.thresholds import ExactThresholds as ExactThresholds
+from xrisk.solvers.shared.thresholds import FixedThresholds as FixedThresholds
 from xrisk.solvers.shared.tracking import TheoryCorrection as TheoryCorrection
 
 

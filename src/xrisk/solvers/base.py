@@ -8,7 +8,7 @@ import numpy as np
 
 from xrisk.compile import canonical
 from xrisk.generic import generic
-from xrisk.inner.oracle import Oracles, inner_count, inner_samples
+from xrisk.inner.oracle import Oracles, has_batches, inner_count, inner_samples
 from xrisk.problem import Problem, coupled
 from xrisk.solvers.card import MethodCard, require
 from xrisk.solvers.schedules import average_weight, check_fraction, check_step
@@ -25,6 +25,7 @@ class Stop(enum.Enum):
     ORACLE_CALLS = "the budget of oracle calls is used up"
     SECONDS = "the budget of seconds is used up"
     ROUNDING = "the method can do no better in floating point"
+    LOCAL = "a local optimum: the surrogate is bounded, not convex, and nothing is proved of it"
     FLAT = "the objective is flat to the tolerance but w still moves: the minimum may not be attained"
     UNBOUNDED = "the objective falls without bound"
     INTERRUPTED = "interrupted: this is the best point seen so far"
@@ -225,6 +226,8 @@ def prepare_coupled(problem: Problem, solver: Any) -> tuple[Problem, Any]:
     uses.
     """
     require(problem, solver.card())
+    if not has_batches(problem.inner):
+        raise ValueError(f"{solver.card().name} needs inner functions of which the mean of a batch is an estimate")
     problem = coupled(problem)
     return problem, _checked(solver, inner_count(problem.inner))
 

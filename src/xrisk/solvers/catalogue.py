@@ -5,6 +5,16 @@ import re
 from typing import Any
 
 from xrisk.problem import Problem
+from xrisk.solvers.auc.aucm import AUCM
+from xrisk.solvers.auc.cross_entropy import CrossEntropy, EqualClasses
+from xrisk.solvers.auc.pauci import PAUCI
+from xrisk.solvers.auc.sota import SOTA, AllThresholds
+from xrisk.solvers.auc.sotas import SOTAs
+from xrisk.solvers.auc.staco1 import STACO1
+from xrisk.solvers.auc.staco2 import STACO2
+from xrisk.solvers.auc.tail_sonex import TailSONEX
+from xrisk.solvers.auc.tail_sonx import TailSONX
+from xrisk.solvers.bundle import Bundle
 from xrisk.solvers.card import Need
 from xrisk.solvers.coupled.alexr import ALEXR
 from xrisk.solvers.coupled.alexr_dl import ALEXRDL
@@ -96,9 +106,21 @@ CATALOGUE: dict[str, Any] = {
     "ascvrg": ASCVRG(),
     "c-saga": CSAGA(),
     "spdc": SPDC(),
+    "staco1": STACO1(),
+    "staco2": STACO2(),
+    "tail-sonx": TailSONX(),
+    "tail-sonex": TailSONEX(),
+    "sota": SOTA(),
+    "sota-all": SOTA(coordinates=AllThresholds()),
+    "sota-s": SOTAs(),
+    "pauci": PAUCI(),
+    "aucm": AUCM(),
+    "ce": CrossEntropy(),
+    "ce-balanced": CrossEntropy(weights=EqualClasses()),
     "gradient": BatchGradient(),
     "gradient-nesterov": BatchGradient(acceleration=Nesterov()),
     "faces": Faces(),
+    "bundle": Bundle(),
     "newton": Newton(),
     "composite-newton": CompositeNewton(),
     "smoothed-lbfgs": SmoothedLBFGS(),

@@ -108,7 +108,7 @@ def compare(
         sizes=_sizes(model, train, validation, test),
         is_nearly_constant=bool(beside),
         bounds=_bounds(arms[-1].model),
-        settings={**_parameters(model, strengths), **rule, **(settings or {})},
+        settings={**parameters(model, strengths), **rule, **(settings or {})},
         notes=tuple(dict.fromkeys([*said, *beside])),
         versions=versions(),
         seed=model.random_state,
@@ -151,18 +151,28 @@ def _arm(key: str, fitted: Any, parts: tuple[Part, Part, Part], rule: dict[str, 
         groups = np.zeros(train.y.size)
     if key == "robust":
         _compile(fitted, train)
-    started = time.perf_counter()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        fitted.fit(train.X, train.y, groups=groups)
-    seconds = time.perf_counter() - started
+    seconds, caught = timed(lambda: fitted.fit(train.X, train.y, groups=groups))
     for each in caught:
-        if issubclass(each.category, ConvergenceWarning):
+        if is_open(each):
             said.append(f"{name}: {each.message}.")
         elif key == "robust":
             said.append(f"Among the training rows {each.message}.")
     on_train, on_validation, on_test = (judge(fitted, part.X, part.y, part.groups, **rule) for part in parts)
     return Arm(key, name, words, fitted.l2, fitted, on_train, on_validation, on_test, seconds)
+
+
+def timed(fit: Callable[[], Any]) -> tuple[float, list[warnings.WarningMessage]]:
+    """The seconds that a fit took, and what it warned of."""
+    started = time.perf_counter()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit()
+    return time.perf_counter() - started, caught
+
+
+def is_open(warning: warnings.WarningMessage) -> bool:
+    """Whether a fit warns that it ended before its tolerance."""
+    return issubclass(warning.category, ConvergenceWarning)
 
 
 def _beside_a_constant(model: Any, train: Part) -> list[str]:
@@ -190,11 +200,7 @@ def _sizes(model: Any, train: Part, validation: Part, test: Part | None) -> dict
     names, counts = np.unique(np.concatenate([part.groups for part in parts]), return_counts=True)
     y = np.concatenate([part.y for part in parts])
     sizes: dict[str, Any] = {
-        "rows": int(y.size),
-        "train_rows": int(train.y.size),
-        "validation_rows": int(validation.y.size),
-        "test_rows": 0 if test is None else int(test.y.size),
-        "features": int(train.X.shape[1]),
+        **row_counts(train, validation, test),
         "groups": int(names.size),
         "smallest_group": {"name": str(names[counts.argmin()]), "rows": int(counts.min())},
         "largest_group": {"name": str(names[counts.argmax()]), "rows": int(counts.max())},
@@ -206,7 +212,15 @@ def _sizes(model: Any, train: Part, validation: Part, test: Part | None) -> dict
     return {**sizes, "target": {"mean": float(y.mean()), "std": float(y.std())}}
 
 
-def _parameters(model: Any, l2: tuple[float, ...]) -> dict[str, Any]:
+def row_counts(train: Part, validation: Part, test: Part | None) -> dict[str, int]:
+    """How many rows there are of each kind, and how many features."""
+    sizes = [0 if part is None else int(part.y.size) for part in (train, validation, test)]
+    counts = dict(zip(("train_rows", "validation_rows", "test_rows"), sizes, strict=True))
+    return {"rows": sum(sizes), **counts, "features": int(train.X.shape[1])}
+
+
+def parameters(model: Any, l2: tuple[float, ...]) -> dict[str, Any]:
+    """The question that a model asks, for the page."""
     shown = {"estimator": type(model).__name__, **model.get_params()}
     shown["l2"] = l2[0] if len(l2) == 1 else list(l2)
     for name in ("verbose", "warm_start", "random_state"):

@@ -11,7 +11,7 @@ DRAWS = 2000
 
 
 class Difference(NamedTuple):
-    """By how much the worst group of one model is better than that of another, on the same rows."""
+    """By how much one model is better than another, on the same rows: its worst group, or its partial AUC."""
 
     key: str
     other: str
@@ -92,11 +92,16 @@ def decide(
     differences = tuple(
         Difference(keys[k], keys[j], *_bounds(worst[:, k] - worst[:, j])) for k in range(len(keys)) for j in range(k)
     )
+    recommended = simplest(keys, differences, worst.mean(axis=0))
+    return Verdict(recommended, differences, int(large.size), left_out)
+
+
+def simplest(keys: tuple[str, ...], differences: tuple[Difference, ...], means: Any) -> str:
+    """The first model that no other is sure to beat; where each is beaten by one, that of the greatest mean."""
     beaten = {each.other for each in differences if each.low > 0.0} | {
         each.key for each in differences if each.high < 0.0
     }
-    recommended = next((key for key in keys if key not in beaten), keys[int(worst.mean(axis=0).argmax())])
-    return Verdict(recommended, differences, int(large.size), left_out)
+    return next((key for key in keys if key not in beaten), keys[int(np.argmax(means))])
 
 
 def _drawn_means(gains: np.ndarray, spread: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -4,7 +4,7 @@ Reading files needs pandas and stands in `xrisk.tables.read`; the rest does with
 """
 
 from xrisk.tables.encoding import TableEncoding, learn_encoding, learn_groups
-from xrisk.tables.model import TableModel
+from xrisk.tables.model import RankedClasses, TableModel
 from xrisk.tables.rows import Part, parts
 
-__all__ = ["Part", "TableEncoding", "TableModel", "learn_encoding", "learn_groups", "parts"]
+__all__ = ["Part", "RankedClasses", "TableEncoding", "TableModel", "learn_encoding", "learn_groups", "parts"]

@@ -1,12 +1,32 @@
 """A model and the encoding of its table, kept together."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
 
 from xrisk.registry import savable
+from xrisk.tables.columns import check_fields
 from xrisk.tables.encoding import TableEncoding
+
+
+@savable
+class RankedClasses(NamedTuple):
+    """Two classes that a score tells apart, and the part of its ROC curve that counts."""
+
+    negative: str
+    positive: str
+    min_tpr: float  # true positive rates below it do not count
+    max_fpr: float  # false positive rates above it do not count
+
+    def check(self) -> None:
+        check_fields(self, negative=str, positive=str, min_tpr=float, max_fpr=float)
+        if not (0.0 <= self.min_tpr < 1.0 and 0.0 < self.max_fpr <= 1.0):
+            raise ValueError(f"min_tpr and max_fpr must leave a region, got {self.min_tpr!r} and {self.max_fpr!r}")
+
+    def names(self, positive: np.ndarray) -> np.ndarray:
+        """The class of each row (n,), of those that are positive."""
+        return np.where(positive, self.positive, self.negative)
 
 
 @savable
@@ -21,12 +41,21 @@ class TableModel(BaseEstimator):
         Fitted on the encoded columns.
     groups : tuple of str
         Names of the groups of the training rows; plain models were fitted without them.
+    ranked : RankedClasses, optional
+        Of a model that ranks two classes: which they are. It was fitted on whether a row is positive.
     """
 
-    def __init__(self, encoding: Any = None, model: Any = None, groups: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        encoding: Any = None,
+        model: Any = None,
+        groups: tuple[str, ...] = (),
+        ranked: RankedClasses | None = None,
+    ) -> None:
         self.encoding = encoding
         self.model = model
         self.groups = groups
+        self.ranked = ranked
 
     def __sklearn_is_fitted__(self) -> bool:
         return self.model is not None
@@ -39,13 +68,18 @@ class TableModel(BaseEstimator):
         if not isinstance(self.groups, tuple) or not all(isinstance(name, str) for name in self.groups):
             raise ValueError(f"groups must be names of groups, got {self.groups!r}")
         _check_linear(self.model, len(self.encoding.feature_names()), self.encoding.task == "classification")
+        if self.ranked is None:
+            _check_groups(self.model)
+        else:
+            _check_ranked(self.ranked, self.model)
 
     def predict(self, frame: Any) -> np.ndarray:
         """Predictions for the rows of a table."""
-        return self.model.predict(self.encoding.encode(frame))
+        found = self.model.predict(self.encoding.encode(frame))
+        return found if self.ranked is None else self.ranked.names(found)
 
     def predict_proba(self, frame: Any) -> np.ndarray:
-        """Probabilities of the classes for the rows of a table."""
+        """Probabilities of the classes for the rows of a table; of ranked ones the positive class is the second."""
         return self.model.predict_proba(self.encoding.encode(frame))
 
     def decision_function(self, frame: Any) -> np.ndarray:
@@ -54,7 +88,7 @@ class TableModel(BaseEstimator):
 
 
 def _check_linear(model: Any, features: int, is_class: bool) -> None:
-    """Refuse what is not a fitted linear model of this many features and of groups."""
+    """Refuse what is not a fitted linear model of this many features."""
     if not hasattr(model, "check") or not hasattr(model, "coef_"):
         raise ValueError(f"model must be a fitted linear model, got {model!r}")
     model.check()
@@ -62,5 +96,16 @@ def _check_linear(model: Any, features: int, is_class: bool) -> None:
         raise ValueError(f"model must be one of the task of its table, got {model!r}")
     if model.n_features_in_ != features:
         raise ValueError(f"model must be one of the {features} columns of its table, got one of {model.n_features_in_}")
+
+
+def _check_groups(model: Any) -> None:
     if not hasattr(model, "groups_"):
         raise ValueError(f"model must be one of groups, got {model!r}")
+
+
+def _check_ranked(ranked: Any, model: Any) -> None:
+    if not isinstance(ranked, RankedClasses):
+        raise ValueError(f"ranked must be two classes and a region, got {ranked!r}")
+    ranked.check()
+    if not is_classifier(model) or model.classes_.tolist() != [False, True]:
+        raise ValueError(f"model must be one that tells positive rows from others, got {model!r}")

@@ -57,8 +57,25 @@ def prepare(
 
     ``validation`` and ``test`` are shares of all rows.
     """
-    rows = _labelled(read, options, path)
-    positions = _positions(rows, validation, test, seed)
+    return _prepared(_labelled(read, options, path), options, (validation, test), seed)
+
+
+def prepare_classes(
+    read: Read, options: TableOptions, path: str, *, validation: float, test: float | None = None, seed: int
+) -> Prepared:
+    """The same for two classes to be ranked: the table has no groups, those of the rows are their classes."""
+    notes = list(read.notes)
+    frame = _checked(read, options, path, notes)
+    y = TableEncoding(options.target, "classification", (), (), ()).targets(frame)[0]
+    classes = np.unique(y)
+    if classes.size != 2:
+        held = f"{str(classes[0])!r} alone" if classes.size == 1 else f"{classes.size:,}"
+        raise ValueError(f"{path}: the target {options.target!r} must hold two classes to be ranked, it holds {held}")
+    return _prepared(Labelled(frame, "classification", y, y, (), tuple(notes)), options, (validation, test), seed)
+
+
+def _prepared(rows: Labelled, options: TableOptions, shares: tuple[float, float | None], seed: int) -> Prepared:
+    positions = _positions(rows, *shares, seed)
     encoding = _encoding(rows, positions[0], options)
     parts = [Part(encoding.encode(rows.frame.iloc[part]), rows.y[part], rows.groups[part]) for part in positions]
     return Prepared(
@@ -99,9 +116,7 @@ def _encoding(rows: Labelled, train: np.ndarray, options: TableOptions) -> Table
 
 def _labelled(read: Read, options: TableOptions, path: str) -> Labelled:
     target, notes = options.target, list(read.notes)
-    require(read.frame, [target, *options.groups, *options.categorical, *options.drop])
-    _refuse_decimal_commas(read.frame, {*options.categorical, *options.drop})
-    frame = _with_target(read.frame, target, path, notes)
+    frame = _checked(read, options, path, notes)
     task = guess_task(frame[target]) if options.task == "auto" else options.task
     y = TableEncoding(target, task, (), (), ()).targets(frame)[0]
     if task == "classification":
@@ -118,6 +133,13 @@ def _labelled(read: Read, options: TableOptions, path: str) -> Labelled:
         notes.append(f"{rows} no group in at least one column: there it is called 'missing'.")
     groups = np.array(grouping.names, dtype=str)[grouping.labels]
     return Labelled(frame, task, y, groups, columns, tuple(notes))
+
+
+def _checked(read: Read, options: TableOptions, path: str, notes: list[str]) -> Any:
+    """The rows that have a target, of a table that has the columns that are named."""
+    require(read.frame, [options.target, *options.groups, *options.categorical, *options.drop])
+    _refuse_decimal_commas(read.frame, {*options.categorical, *options.drop})
+    return _with_target(read.frame, options.target, path, notes)
 
 
 def _with_target(frame: Any, target: str, path: str, notes: list[str]) -> Any:

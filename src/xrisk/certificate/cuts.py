@@ -1,0 +1,159 @@
+"""Cuts: linear functions below an objective, proved by weights and slopes, and what a mixture of them proves.
+
+Of pairs with a loss that does not increase, weights q of the rows i and p of the rows j, each in its capped simplex,
+and slopes v of the losses at any scores prove
+
+    F(w) ≥ Σ qᵢ pⱼ (vᵢⱼ side·⟨xᵢ − xⱼ, w⟩ − ℓ*(vᵢⱼ))    for all w,
+
+a linear function of w; at the scores of w, with the weights of the worst case there, it touches F. A mixture of cuts is
+a cut, and c + ⟨s, w⟩ ≤ F(w) proves min F + r ≥ c − r*(−s). Everything allows for rounding, as in `certify`.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xrisk.certificate.penalties import bound_conjugate, terms_of_penalty
+from xrisk.certificate.rounding import EPS, TINY, loss_rounding
+from xrisk.compile import worthwhile
+from xrisk.data.products import adjoint_rounding, row_adjoint, scaled_norms
+from xrisk.functions import loss_domain, loss_slope, loss_value, penalty_convexity, risk_cap, risk_is_support
+from xrisk.generic import generic
+from xrisk.inner.oracle import inner_count
+from xrisk.inner.pairs import Pairs
+from xrisk.inner.passes import column_sizes, pass_loss, pass_rows, scores_at
+from xrisk.inner.sorted_pairs import pair_rounding
+from xrisk.inner.tail import Tail, corner, pair_coefs, tail_scores
+from xrisk.problem import Problem, penalty_at
+
+
+class Sizes(NamedTuple):
+    """What rounding is measured by."""
+
+    scale: np.ndarray  # (d,) root mean squares of the columns of differences
+    ahead: np.ndarray  # (n,) lengths of the rows i over the scale
+    behind: np.ndarray  # (m,) and of the rows j
+    repeats: int  # of a row among the rows i and j
+
+
+class Cut(NamedTuple):
+    """A linear function offset + ⟨slope, w⟩ below F, up to rounding, and F where it touches."""
+
+    value: float  # F
+    above: float  # a bound on F from above
+    offset: float
+    slope: np.ndarray  # (d,)
+    slack: float  # by which the offset may be off
+    spread: float  # by which the entries of the slope may be off, over the scale
+    weights: np.ndarray  # (n,) of the rows i
+
+
+class Cuts(NamedTuple):
+    """Room for cuts, of which the first ``held`` are there."""
+
+    slopes: np.ndarray  # (room, d)
+    offsets: np.ndarray  # (room,)
+    slacks: np.ndarray  # (room,)
+    spreads: np.ndarray  # (room,)
+    held: int
+
+
+@generic
+def cut_at(g, sizes, rho, w):
+    """The cut that touches ρ(g₁, …) at w."""
+
+
+@generic
+def cut_sizes(g):
+    """The `Sizes` of the inner functions."""
+
+
+def has_cuts(problem: Problem) -> bool:
+    """Whether cuts of the problem are known: a CVaR or the maximum of losses of pairs that do not increase."""
+    if not (cut_at.implemented(problem.inner) and risk_is_support(problem.outer)):
+        return False
+    loss = pass_loss(problem.inner)
+    falls = loss_domain.implemented(loss) and loss_domain(loss, 1.0)[1] <= 0.0
+    return bool(falls and loss_rounding.implemented(loss))
+
+
+@cut_sizes.of(Pairs)
+def _(g):
+    scale = column_sizes(g)
+    scale = np.where(scale > 0.0, scale, 1.0)
+    repeats = int(np.bincount(g.outer).max() + np.bincount(g.inner).max())
+    rows = scaled_norms(pass_rows(g), scale)
+    return Sizes(scale, rows[g.outer], rows[g.inner], repeats)
+
+
+@cut_sizes.of(Tail)
+def _(g):
+    return cut_sizes(g.pairs)
+
+
+@cut_at.of(Pairs)
+def _(g, sizes, rho, w):
+    return cut_at(Tail(g, g.inner.size), sizes, rho, w)
+
+
+@cut_at.of(Tail)
+def _(g, sizes, rho, w):
+    pairs, loss = g.pairs, g.pairs.loss
+    with np.errstate(over="ignore", invalid="ignore"):
+        ahead, behind = tail_scores(g, scores_at(g, w))
+    size = max(float(np.abs(ahead).max()), float(np.abs(behind).max()))
+    if not size < np.inf:  # too far away to be looked at
+        return Cut(np.inf, np.inf, -np.inf, np.zeros(w.size), np.inf, np.inf, np.ones(ahead.size))
+    centre = 0.5 * (float(ahead.mean()) + float(behind.mean()))
+    ahead, behind = ahead - centre, behind - centre  # any scores make a cut; small ones have more digits
+    low = 1.0 / risk_cap(rho, inner_count(g))
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = corner(loss, ahead, behind, low, g.top)
+        slope = row_adjoint(pairs.rows, pair_coefs(pairs, found.up, found.down)[:, None])[0]
+        offset = found.value - (float(found.up @ ahead) - float(found.down @ behind))
+        rise, slack, spread = _rounding(g, sizes, w, found, (ahead, behind, size))
+    return Cut(found.value, found.value + rise, offset, slope, slack, spread, ahead.size * found.share)
+
+
+def _rounding(g: Tail, sizes: Sizes, w: np.ndarray, found: Any, scores: Any) -> tuple[float, float, float]:
+    """By how much F may be larger, the offset off, and the entries of the slope over their scale."""
+    (ahead, behind, size), loss = scores, g.pairs.loss
+    d, n, longest = w.size, ahead.size + behind.size, max(float(sizes.ahead.max()), float(sizes.behind.max()))
+    each = pair_rounding(loss, ahead.size, behind.size) + EPS * (loss_rounding(loss) + 64)
+    worst = float(ahead.min() - behind.max())
+    # a margin is off by the dot products of two rows, and by its own subtractions
+    off = 2.0 * EPS * (2 * d + 16) * float(np.linalg.norm(w * sizes.scale)) * longest + 64 * EPS * (1.0 + size)
+    steepest, largest = abs(loss_slope(loss, worst - off, 1.0)), abs(loss_value(loss, worst, 1.0))
+    rise = off * steepest + 4 * each * abs(found.value) + 64 * EPS * largest
+    pull, near = float(np.abs(found.up).sum()), 1.0 + float(np.abs(ahead).max() + np.abs(behind).max())
+    slack = 4 * each * (abs(found.value) + 2.0 * pull * near)
+    slack += 64 * EPS * (largest + steepest * near) + EPS * n * pull * near  # the weights, and sums over the rows
+    reached = float(-found.up @ sizes.ahead - found.down @ sizes.behind)
+    spread = (adjoint_rounding(g.pairs.rows) + 2 * each + EPS * (sizes.repeats + 512)) * reached
+    return rise, slack, spread + 128 * EPS * steepest * longest + TINY
+
+
+def objective_above(problem: Problem, cut: Cut, w: np.ndarray) -> float:
+    """An upper bound on the objective at w, where the cut touches."""
+    penalty = penalty_at(problem.penalty, w)
+    terms = float(worthwhile(terms_of_penalty, w.size, problem.penalty)(problem.penalty, w))
+    slack = 4 * EPS * (w.size + 16) * terms + TINY * (1.0 + w.size * (1.0 + penalty_convexity(problem.penalty)))
+    above = cut.above + penalty + slack
+    above += 4 * EPS * abs(above)
+    return float(above) if math.isfinite(above) else np.inf
+
+
+def mixture_below(problem: Problem, cuts: Cuts, share: np.ndarray, scale: np.ndarray) -> float:
+    """A lower bound on the optimum by a mixture of the cuts; ``share`` (room,) is not negative."""
+    total, held = math.fsum(share), slice(0, cuts.held)
+    if not 0.0 < total < np.inf:
+        return -np.inf
+    q, slopes, offsets = share[held] / total, cuts.slopes[held], cuts.offsets[held]
+    each = EPS * (2 * cuts.held + 32)
+    pull, sizes = q @ slopes, q @ np.abs(slopes)
+    off = each * sizes + (1.0 + each) * float(q @ cuts.spreads[held]) * scale + TINY
+    conjugate = float(worthwhile(bound_conjugate, pull.size, problem.penalty)(problem.penalty, -pull, off))
+    slack = (1.0 + each) * float(q @ cuts.slacks[held]) + each * float(q @ np.abs(offsets))
+    bound = float(q @ offsets) - conjugate - slack - 4 * EPS * abs(conjugate) - TINY
+    return bound if math.isfinite(bound) else -np.inf

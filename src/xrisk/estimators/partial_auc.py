@@ -1,0 +1,455 @@
+"""Linear scores for rare positives: the corner of the ROC curve that matters."""
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_curve
+from sklearn.model_selection import StratifiedKFold
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from xrisk.applications import group_dro, two_way_partial_auc
+from xrisk.applications.arguments import as_number
+from xrisk.auto import Auto
+from xrisk.certificate import NOTHING_PROVED
+from xrisk.data.products import column_squares
+from xrisk.data.rows import as_rows, row_numbers
+from xrisk.estimators.base import FITTED, SOLVING, USER, Training, TwoClassRobust, check_finite
+from xrisk.estimators.watching import with_callbacks
+from xrisk.functions.parameters import require
+from xrisk.inner import Pairs
+from xrisk.problem import Problem
+from xrisk.registry import savable
+from xrisk.run import Budget, Result, Stop, minimize
+from xrisk.run.clock import ctrl_c, now
+from xrisk.run.observers import TracePoint
+from xrisk.solvers.auc.bounded import Ranking, Step, ranking_of
+
+CONVEX = ("squared_hinge", "hinge", "logistic")
+SURROGATES = ("sigmoid", "convex", *CONVEX)
+STARTS = ("logistic", "balanced")
+COLLAPSE = (
+    "the optimum of the convex surrogate is a score of almost zero: the hard pairs cannot be separated on average, and "
+    "the model is of no use; surrogate='sigmoid' or a wider range of rates would give one"
+)
+ANCHORS = (0.1, 0.01, 0.001)  # tried by cross-validation, after the start itself
+FOLDS = 5
+CV_ROWS = 40_000  # of each class at the most, in cross-validation
+CV_STEPS = 40
+STEPS = 100
+SPREAD = 2.0  # standard deviation of the scores that the sigmoid is applied to
+CURVE = 2000  # points of the ROC curve that are kept
+COLLAPSED = 0.02  # spread of scores, of which a margin is one, that is none
+
+SHARED = (
+    """    surrogate : {"sigmoid", "convex", "squared_hinge", "hinge", "logistic"}
+        What stands for the wrong order of a pair. "sigmoid" is bounded: a pair that cannot be put right costs no more
+        than one. It is started from a logistic model and anchored there, improves the partial AUC of the training
+        rows, and proves nothing. The others are convex, and the fit is certified; "convex" is "squared_hinge". Where
+        the hard pairs cannot be separated on average their optimum is a score of zero, and the fit warns.
+    anchor : float, optional
+        Of "sigmoid", the strength that holds it to its start; by default chosen by cross-validation, the start itself
+        among the choices.
+    start : {"logistic", "balanced"}, optional
+        Of "sigmoid", the model to start from, of the rows or of classes that count the same; by default chosen by
+        cross-validation.
+    l1, l2 : float
+        Of convex surrogates, strengths of the penalty l1‖w‖₁ + (l2/2)‖w‖².
+"""
+    + SOLVING
+    + """
+    Attributes
+    ----------
+    coef_, intercept_ : ndarray
+        The score as log-odds: ``predict_proba`` is the logistic function of it, fitted to scores of rows that were
+        held out in cross-validation where there was one, else to those of the training rows.
+    threshold_ : float
+        Scores above it are predicted positive; 0, a probability of one half, unless `set_threshold` is called.
+    anchor_, start_ : float, str
+        What "sigmoid" was anchored by, inf for the start itself, and started from.
+    start_score_, training_score_ : float
+        Partial AUC of the training rows at the start and of the model; NaN at the start of a convex surrogate.
+    roc_fpr_, roc_tpr_, roc_thresholds_ : ndarray
+        The ROC curve of the scores that the probabilities were fitted to.
+    classes_ : ndarray (2,)
+        The classes in sorted order; the second is the positive one.
+"""
+    + FITTED
+)
+
+
+class ChosenStart(NamedTuple):
+    """What cross-validation found."""
+
+    start: str
+    anchor: float  # inf: the start itself
+    scores: np.ndarray  # (rows,) of rows held out; NaN of rows that were not used
+
+
+class RegionClassifier(TwoClassRobust):
+    """A score for the pairs between two rates, with probabilities and thresholds."""
+
+    loss = "logistic"  # no parameter: there are probabilities
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any) -> Any:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array, DataFrame or sparse matrix (rows, features)
+            Float32, float64 and memory maps in C order are not copied.
+        y : array (rows,)
+            Labels of two classes, the second in sorted order the positive one.
+
+        Returns
+        -------
+        self
+        """
+        training = self._training(X, y)
+        self.threshold_ = 0.0
+        return self._bounded(training) if self.surrogate == "sigmoid" else self._fitted(training)
+
+    def _rates(self) -> tuple[float, float]:
+        """(min_tpr, max_fpr)."""
+        return self.min_tpr, getattr(self, "max_fpr", 1.0)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.surrogate not in SURROGATES:
+            raise ValueError(f"surrogate must be one of {', '.join(SURROGATES)}, got {self.surrogate!r}")
+        if self.anchor is not None:
+            require(as_number("anchor", self.anchor) > 0.0, "anchor", self.anchor, "positive or None")
+        if self.start not in (None, *STARTS):
+            raise ValueError(f"start must be one of {', '.join(STARTS)} or None, got {self.start!r}")
+        if self.surrogate == "sigmoid" and not isinstance(self.solver, str):
+            raise ValueError(f"solver must be 'auto' for surrogate='sigmoid', got {self.solver!r}")
+
+    def _has_intercept(self) -> bool:
+        return False
+
+    def _problem(self, training: Training) -> Problem:
+        low, high = self._rates()
+        loss = "squared_hinge" if self.surrogate in ("sigmoid", "convex") else self.surrogate
+        return two_way_partial_auc(
+            training.X, training.target, min_tpr=low, max_fpr=high, loss=loss, l1=self.l1, l2=self.l2
+        )
+
+    def _bounded(self, training: Training) -> Any:
+        """Fit the bounded surrogate: choose its anchor, descend from its start, and keep the best point."""
+        began = now()
+        end = np.inf if self.max_seconds is None else began + self.max_seconds
+        points: list[TracePoint] = []
+        with ctrl_c() as pressed:
+
+            def over() -> bool:
+                return bool(pressed) or now() > end
+
+            def watch(step: Step) -> bool:
+                points.append(TracePoint(len(points) + 1, 0, now() - began, step.value, phase="sigmoid"))
+                return over()
+
+            self._problem(training)  # says what is wrong with the rates
+            ranking = self._ranking(training.X, training.target)
+            chosen = self._chosen(training, over)
+            w0 = start_model(training.X, training.target, chosen.start)
+            first = ranking.step_at(w0)
+            best = first
+            if chosen.anchor < np.inf and not over():
+                best = ranking.descended(w0, chosen.anchor, min(STEPS, self.max_iter), watch)
+            stop = Stop.INTERRUPTED if pressed else Stop.SECONDS if now() > end else Stop.LOCAL
+        self.start_, self.anchor_, self.start_score_ = chosen.start, float(chosen.anchor), first.score
+        self.certificate_, self.stop_, self.n_iter_ = NOTHING_PROVED, stop, max(1, len(points))
+        self.trace_, self.objective_ = tuple(points), float(best.value)
+        self._finish(best.w, training, chosen.scores)
+        if stop is not Stop.LOCAL:
+            warnings.warn(f"{stop}; {self._advice_bounded(stop)}", ConvergenceWarning, stacklevel=USER)
+        return self
+
+    def _advice_bounded(self, stop: Stop) -> str:
+        return "the model is the best seen so far" if stop is Stop.INTERRUPTED else "a larger max_seconds would go on"
+
+    def _chosen(self, training: Training, over: Any) -> ChosenStart:
+        """Start and anchor by cross-validation on the positives there are; few of them hold on to the start."""
+        nothing = np.full(training.target.size, np.nan)
+        starts = STARTS if self.start is None else (self.start,)
+        anchors = (np.inf, *ANCHORS) if self.anchor is None else (float(self.anchor),)
+        folds = min(FOLDS, int((training.target > 0).sum()), int((training.target < 0).sum()))
+        if folds < 2:
+            return ChosenStart(starts[0], anchors[0], nothing)
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        chosen = some_rows(training.target, CV_ROWS, rng)
+        X, target = training.X[chosen] if chosen.size < training.target.size else training.X, training.target[chosen]
+        tried = [(start, anchor) for start in starts for anchor in anchors]
+        scores, values = np.full((len(tried), target.size), np.nan), np.full((len(tried), folds), np.nan)
+        splits = StratifiedKFold(folds, shuffle=True, random_state=int(rng.integers(2**31))).split(target, target)
+        for fold, (learn, test) in enumerate(splits):
+            if over():
+                break
+            self._try_fold(X, target, (learn, test), tried, scores, values[:, fold])
+        best = prudent(values)
+        held_out = nothing.copy()
+        held_out[chosen] = scores[best]
+        return ChosenStart(*tried[best], held_out)
+
+    def _try_fold(
+        self, X: Any, target: np.ndarray, split: Any, tried: list[Any], scores: np.ndarray, values: np.ndarray
+    ) -> None:
+        """Scores of the rows held out, and their partial AUC, of every choice."""
+        learn, test = split
+        ranking, held = self._ranking(X[learn], target[learn]), self._ranking(X[test], target[test])
+        for k, (start, anchor) in enumerate(tried):
+            if k == 0 or tried[k - 1][0] != start:
+                w0 = start_model(X[learn], target[learn], start)
+                w = w0
+            if anchor < np.inf:
+                w = ranking.descended(w0, anchor, CV_STEPS).w
+            scores[k, test] = held.scores(w)
+            values[k] = held.step_at(w).score
+
+    def _keep(self, problem: Problem, result: Result, training: Training) -> None:
+        super()._keep(problem, result, training)
+        self.start_, self.anchor_, self.start_score_ = "none", np.inf, np.nan
+        self._finish(result.w, training, np.full(training.target.size, np.nan))
+        spread = float(np.std(training.X @ result.w))
+        if spread < COLLAPSED:
+            warnings.warn(COLLAPSE, UserWarning, stacklevel=USER + 1)
+
+    def _finish(self, w: np.ndarray, training: Training, held_out: np.ndarray) -> None:
+        """Keep the score as log-odds, and the curve that thresholds are chosen from."""
+        own = np.asarray(training.X @ w, dtype=np.float64).reshape(-1)
+        known = np.isfinite(held_out)
+        scores, target = (held_out[known], training.target[known]) if known.any() else (own, training.target)
+        slope, shift = log_odds(scores, target)
+        dtype = training.X.dtype
+        self.coef_ = np.array(slope * w, dtype=dtype)[None, :]
+        self.intercept_ = np.array([shift], dtype=dtype)
+        fpr, tpr, thresholds = roc_curve(target > 0, slope * scores + shift)
+        kept = np.unique(np.linspace(0, fpr.size - 1, min(CURVE, fpr.size)).astype(np.int64))
+        self.roc_fpr_, self.roc_tpr_ = fpr[kept], tpr[kept]
+        self.roc_thresholds_ = np.where(np.isfinite(thresholds[kept]), thresholds[kept], np.finfo(np.float64).max)
+        self.training_score_ = self._ranking(training.X, training.target).step_at(w).score
+
+    def _ranking(self, X: Any, target: np.ndarray) -> Ranking:
+        positive, negative = (row_numbers(np.flatnonzero(side), target.size) for side in (target > 0, target < 0))
+        return ranking_of(Pairs(as_rows(X), positive, negative), *self._rates())
+
+    def _model(self, w: np.ndarray, training: Training) -> dict[str, Any]:
+        return {"coef_": np.array(w, dtype=training.X.dtype)[None, :], "intercept_": np.zeros(1, training.X.dtype)}
+
+    def set_threshold(self, *, max_fpr: float | None = None, min_tpr: float | None = None) -> Any:
+        """Choose the threshold of ``predict`` by a budget, on the ROC curve of the fit.
+
+        Parameters
+        ----------
+        max_fpr : float, optional
+            The most false alarms, as a share of the negatives: of the thresholds within it the one of most hits.
+        min_tpr : float, optional
+            The least hits, as a share of the positives: of the thresholds that reach it the one of fewest false alarms.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        if (max_fpr is None) == (min_tpr is None):
+            raise ValueError("set_threshold must be given max_fpr or min_tpr, one of the two")
+        name, value = ("max_fpr", max_fpr) if min_tpr is None else ("min_tpr", min_tpr)
+        share = as_number(name, value)
+        require(0.0 <= share <= 1.0, name, value, "between 0 and 1")
+        fpr, tpr = self.roc_fpr_, self.roc_tpr_
+        if min_tpr is None:
+            place = int(np.flatnonzero(tpr == tpr[fpr <= share + 1e-12].max())[0])
+        else:
+            place = int(np.flatnonzero(tpr >= share - 1e-12)[0])
+        above = self.roc_thresholds_[place]  # scores from this on are positive: cut between it and the next below
+        below = self.roc_thresholds_[min(place + 1, self.roc_thresholds_.size - 1)]
+        self.threshold_ = float(0.5 * (above + below) if np.isfinite(above - below) and above < 1e300 else below)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class of each row: positive where the score is above ``threshold_``."""
+        scores = self.decision_function(X)
+        return self.classes_[(scores > self.threshold_).astype(int)]
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        for name in ("roc_fpr_", "roc_tpr_", "roc_thresholds_"):
+            check_finite(name, getattr(self, name, None))
+
+
+def start_model(X: Any, target: np.ndarray, start: str) -> np.ndarray:
+    """The logistic model of the rows, or of classes of equal weight, its scores scaled to a deviation of two."""
+    shares = np.where(target > 0, 1.0 / (target > 0).sum(), 1.0 / (target < 0).sum())
+    weight = target.size * shares / shares.sum() if start == "balanced" else None
+    size = float(np.median(column_scale(X)))
+    stated = group_dro(
+        X, target, np.zeros(target.size, dtype=np.int8), divergence="max", l2=max(size, 1e-150) ** 2 / target.size,
+        sample_weight=weight, fit_intercept=True,
+    )  # fmt: skip
+    w = minimize(stated, Auto(1e-3), budget=Budget(iterations=1000)).w[:-1]
+    spread = float(np.std(np.asarray(X @ w, dtype=np.float64)))
+    return w * (SPREAD / spread) if spread > 0.0 else w
+
+
+def column_scale(X: Any) -> np.ndarray:
+    """Root mean square of the columns, positive."""
+    squares = column_squares(as_rows(X))
+    return np.sqrt(squares[squares > 0.0]) if (squares > 0.0).any() else np.ones(1)
+
+
+def some_rows(target: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
+    """Numbers of rows, all of them or ``most`` of each class, in order."""
+    sides = [np.flatnonzero(target > 0), np.flatnonzero(target < 0)]
+    kept = [side if side.size <= most else rng.choice(side, most, replace=False) for side in sides]
+    return np.sort(np.concatenate(kept))
+
+
+def prudent(values: np.ndarray) -> int:
+    """The first choice that the best one, by its mean over the folds, does not beat by half a standard error."""
+    values = values[:, np.isfinite(values).all(axis=0)]
+    if not values.size:
+        return 0
+    best = int(np.argmax(values.mean(axis=1)))
+    ahead = values[best] - values
+    error = ahead.std(axis=1, ddof=1) / np.sqrt(values.shape[1]) if values.shape[1] > 1 else np.zeros(len(values))
+    return int(np.flatnonzero(ahead.mean(axis=1) <= 0.5 * error + 1e-12)[0])
+
+
+def log_odds(scores: np.ndarray, target: np.ndarray) -> tuple[float, float]:
+    """Slope and shift that make scores log-odds of the positive class; the slope is positive, the order stays."""
+    spread = float(np.std(scores))
+    if spread == 0.0:
+        positive = float((target > 0).mean())
+        return 1.0, float(np.log(positive / (1.0 - positive)) - scores[0])
+    model = LogisticRegression(C=1e6, max_iter=1000).fit((scores / spread)[:, None], target > 0)
+    slope = max(float(model.coef_[0, 0]), 1e-3) / spread
+    return slope, float(model.intercept_[0])
+
+
+@savable
+class TwoWayPartialAUCClassifier(RegionClassifier):
+    __doc__ = (
+        """Linear score for rare positives: the pairs of the lowest positives and the highest negatives in order.
+
+    Of the positives the share 1 − min_tpr of lowest score counts, of the negatives the share max_fpr of highest: the
+    part of the ROC curve where the true positive rate is at least min_tpr and the false positive rate at most max_fpr.
+
+    Parameters
+    ----------
+    min_tpr : float
+        In [0, 1): true positive rates below it do not count.
+    max_fpr : float
+        In (0, 1]: false positive rates above it do not count.
+"""
+        + SHARED
+        + """
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xrisk
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((500, 4))
+    >>> y = X[:, 0] + X[:, 1] + rng.standard_normal(500) > 2.0
+    >>> clf = xrisk.TwoWayPartialAUCClassifier(min_tpr=0.5, max_fpr=0.3, random_state=0).fit(X, y)
+    >>> clf.training_score_ >= clf.start_score_
+    True
+    >>> flagged = clf.set_threshold(max_fpr=0.05).predict(X)
+    """
+    )
+
+    def __init__(
+        self,
+        min_tpr: float = 0.5,
+        max_fpr: float = 0.5,
+        *,
+        surrogate: str = "sigmoid",
+        anchor: float | None = None,
+        start: str | None = None,
+        l1: float = 0.0,
+        l2: float = 1e-3,
+        solver: Any = "auto",
+        tol: float = 1e-2,
+        max_iter: int = 1_000_000,
+        max_seconds: float | None = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.min_tpr = min_tpr
+        self.max_fpr = max_fpr
+        self.surrogate = surrogate
+        self.anchor = anchor
+        self.start = start
+        self.l1 = l1
+        self.l2 = l2
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+
+@savable
+class PartialAUCClassifier(RegionClassifier):
+    __doc__ = (
+        """Linear score for rare positives: the lowest positives above the negatives.
+
+    The share 1 − min_tpr of lowest score of the positives counts, against all negatives: the part of the ROC curve
+    where the true positive rate is at least min_tpr.
+
+    Parameters
+    ----------
+    min_tpr : float
+        In [0, 1): true positive rates below it do not count.
+"""
+        + SHARED
+        + """
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xrisk
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((500, 4))
+    >>> y = X[:, 0] + X[:, 1] + rng.standard_normal(500) > 2.0
+    >>> clf = xrisk.PartialAUCClassifier(min_tpr=0.5, surrogate="convex").fit(X, y)
+    >>> clf.certificate_.relative <= 1e-2
+    True
+    """
+    )
+
+    def __init__(
+        self,
+        min_tpr: float = 0.5,
+        *,
+        surrogate: str = "sigmoid",
+        anchor: float | None = None,
+        start: str | None = None,
+        l1: float = 0.0,
+        l2: float = 1e-3,
+        solver: Any = "auto",
+        tol: float = 1e-2,
+        max_iter: int = 1_000_000,
+        max_seconds: float | None = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.min_tpr = min_tpr
+        self.surrogate = surrogate
+        self.anchor = anchor
+        self.start = start
+        self.l1 = l1
+        self.l2 = l2
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose

@@ -1,0 +1,128 @@
+"""Weighted sums of losses over all pairs of two lists of scores, in O(n log n) where the loss allows it."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xrisk.compile import kernel, specialise
+from xrisk.data.threads import borders, in_parts
+from xrisk.functions.loss import ExponentialLoss, HingeLoss, SquaredHinge, loss_terms
+from xrisk.generic import generic
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+class PairTerms(NamedTuple):
+    """Of losses ℓᵢⱼ = ℓ(aheadᵢ − behindⱼ) and their slopes: sums over j by weight, sums over i by share."""
+
+    values: np.ndarray  # (n,) Σⱼ weightⱼ ℓᵢⱼ
+    up: np.ndarray  # (n,) Σⱼ weightⱼ ℓ′ᵢⱼ
+    down: np.ndarray  # (m,) Σᵢ shareᵢ ℓ′ᵢⱼ
+
+
+@generic
+def pair_terms(loss, ahead, behind, share, weight):
+    """`PairTerms` of scores ``ahead`` (n,) and ``behind`` (m,), with shares (n,) and weights (m,)."""
+
+
+@generic
+def pair_rounding(loss, n, m):
+    """Relative error of these sums of n and m terms, by the sums of absolute values."""
+
+
+@pair_rounding.otherwise
+def _(loss, n, m):
+    return EPS * (max(n, m) + 64)
+
+
+@pair_rounding.of(HingeLoss)
+@pair_rounding.of(SquaredHinge)
+def _(loss, n, m):
+    return 8 * EPS * (n + m + 64)  # a sweep adds to the same sums at every score of either side
+
+
+@pair_terms.of(HingeLoss)
+def _(loss, ahead, behind, share, weight):
+    sums, down = gap_sums(ahead, behind, share, weight)
+    return PairTerms(sums[1], -sums[0], -down[0])
+
+
+@pair_terms.of(SquaredHinge)
+def _(loss, ahead, behind, share, weight):
+    sums, down = gap_sums(ahead, behind, share, weight)
+    return PairTerms(sums[2], -2.0 * sums[1], -2.0 * down[1])
+
+
+@pair_terms.of(ExponentialLoss)
+def _(loss, ahead, behind, share, weight):
+    top, low = behind.max(), ahead.min()  # exp overflows at 710
+    fall, rise = np.exp(low - ahead), np.exp(behind - top)
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = np.exp(top - low) * (fall * float(weight @ rise))
+        down = -np.exp(top - low) * (rise * float(share @ fall))
+    return PairTerms(values, -values, down)
+
+
+@pair_terms.otherwise
+def _(loss, ahead, behind, share, weight):
+    values, up = np.empty(ahead.size), np.empty(ahead.size)
+    add = specialise(add_losses, loss)
+
+    def part(low: int, high: int) -> np.ndarray:
+        down = np.zeros(behind.size)
+        here = slice(low, high)
+        add(loss, ahead[here], behind, share[here], weight, (values[here], up[here], down))
+        return down
+
+    downs = in_parts(part, borders(ahead.size, 4.0 * behind.size))
+    return PairTerms(values, up, sum(downs[1:], downs[0]))
+
+
+@kernel
+def add_losses(loss, ahead, behind, share, weight, into):
+    values, up, down = into
+    for i in range(ahead.size):
+        total, slopes = 0.0, 0.0
+        for j in range(behind.size):
+            value, slope, _ = loss_terms(loss, ahead[i] - behind[j], 1.0)
+            total += weight[j] * value
+            slopes += weight[j] * slope
+            down[j] += share[i] * slope
+        values[i], up[i] = total, slopes
+
+
+def gap_sums(ahead: Any, behind: Any, share: Any, weight: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Of the gaps 1 − aheadᵢ + behindⱼ that are positive: how many, their sum, that of squares.
+
+    By weight over j for every i (3, n), and by share over i for every j (3, m). Both sides are sorted once. A gap is
+    the sum of the same two numbers seen from either side: at a kink both must count the same pairs.
+    """
+    short = 1.0 - ahead
+    rising, falling = np.argsort(short), np.argsort(-behind)
+    sums, down = np.empty((3, short.size)), np.zeros((3, behind.size))
+    weigh_gaps(short, rising, behind[falling], weight[falling], sums)
+    held = rising[::-1]
+    held = held[share[held] != 0.0]
+    if held.size:
+        weigh_gaps(behind, falling[::-1], short[held], share[held], down)
+    return sums, down
+
+
+@kernel
+def weigh_gaps(ones, rising, others, weight, sums):
+    """Gaps only grow along the sweep, so that with positive weights nothing but positive numbers is added up."""
+    at, held, mass, first, second = 0.0, 0, 0.0, 0.0, 0.0
+    for i in rising:
+        one = ones[i]
+        if held > 0:
+            rise = one - at
+            second += rise * (2.0 * first + mass * rise)
+            first += mass * rise
+        at = one
+        while held < others.size and one + others[held] > 0.0:
+            gap = one + others[held]
+            mass += weight[held]
+            first += weight[held] * gap
+            second += weight[held] * gap * gap
+            held += 1
+        sums[0, i], sums[1, i], sums[2, i] = mass, first, second

@@ -1,0 +1,233 @@
+"""Losses of pairs in the tail: gᵢ(w) = mean of the k largest over j of ℓ(side·⟨xᵢ − xⱼ, w⟩).
+
+As ℓ does not increase with the margin, the k rows j of largest loss are those of highest score for every row i. All gᵢ
+share them: a full pass chooses them once and goes over pairs with them as `Pairs` would, by sorting both sides where
+the loss allows it (`xrisk.inner.sorted_pairs`).
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xrisk.data.products import row_adjoint
+from xrisk.data.rows import row_count
+from xrisk.functions.loss import loss_domain, loss_lipschitz
+from xrisk.inner.oracle import (
+    draw,
+    exact_values,
+    exact_vjp,
+    inner_count,
+    inner_dim,
+    inner_is_affine,
+    inner_lipschitz,
+    inner_samples,
+    inner_size,
+    inner_smoothness,
+    new_batch,
+    sample_lipschitz,
+    shares_batch,
+)
+from xrisk.inner.pairs import Pairs
+from xrisk.inner.passes import column_sizes, pass_loss, pass_rows, scores_at, with_loss
+from xrisk.inner.sorted_pairs import PairTerms, pair_terms
+
+
+class Tail(NamedTuple):
+    """gᵢ(w) = mean of the ``top`` largest over j of ℓ(side·⟨xᵢ − xⱼ, w⟩, 1), pairs (i, j) those of ``pairs``.
+
+    The loss must not increase with the margin. Samples are drawn from all rows j: the mean of a batch is no estimate
+    of gᵢ, so that `draw` is all that sampled methods get; those that know the threshold of gᵢ go on from there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xrisk.applications import two_way_partial_auc
+    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), [-1, 1, -1, 1]
+    >>> two_way_partial_auc(X, y, min_tpr=0.0, max_fpr=0.5).inner.top
+    1
+    """
+
+    pairs: Pairs = Pairs()
+    top: int = 1
+
+    def check(self) -> None:
+        """Refuse a number of rows j that are not there, and a loss that may increase; `Pairs` checks itself."""
+        most, loss = self.pairs.inner.size, self.pairs.loss
+        if isinstance(self.top, bool) or self.top not in range(1, most + 1):
+            raise ValueError(f"top must be a whole number from 1 to {most}, got {self.top!r}")
+        if not (loss_domain.implemented(loss) and loss_domain(loss, 1.0)[1] <= 0.0):
+            raise ValueError(f"loss must not increase with the margin, and say so by loss_domain, got {loss!r}")
+
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+class Chosen(NamedTuple):
+    """The rows j in the tail at a point: the highest, equal ones at the edge sharing what is left."""
+
+    places: np.ndarray  # where they stand in ``inner``
+    weight: np.ndarray  # what each counts, summing to one
+
+
+@inner_count.of(Tail)
+def _(g):
+    return inner_count(g.pairs)
+
+
+@inner_dim.of(Tail)
+def _(g):
+    return 1
+
+
+@inner_size.of(Tail)
+def _(g):
+    return inner_size(g.pairs)
+
+
+@inner_samples.of(Tail)
+def _(g):
+    return inner_samples(g.pairs)
+
+
+@inner_is_affine.of(Tail)
+def _(g):
+    return False
+
+
+@shares_batch.of(Tail)
+def _(g):
+    return shares_batch(g.pairs)
+
+
+@new_batch.of(Tail)
+def _(g, size):
+    return new_batch(g.pairs, size)
+
+
+@draw.of(Tail)
+def _(g, i, rng, batch):
+    return draw(g.pairs, i, rng, batch)
+
+
+@inner_lipschitz.of(Tail)
+@sample_lipschitz.of(Tail)
+def _(g):
+    return sample_lipschitz(g.pairs) if loss_lipschitz(g.pairs.loss) < np.inf else np.inf
+
+
+@inner_smoothness.of(Tail)
+def _(g):
+    return np.inf
+
+
+@pass_rows.of(Tail)
+def _(g):
+    return g.pairs.rows
+
+
+@pass_loss.of(Tail)
+def _(g):
+    return g.pairs.loss
+
+
+@with_loss.of(Tail)
+def _(g, loss):
+    return g._replace(pairs=g.pairs._replace(loss=loss))
+
+
+@column_sizes.of(Tail)
+def _(g):
+    return column_sizes(g.pairs)
+
+
+@exact_values.of(Tail)
+def _(g, w, out):
+    out[:, 0] = tail_terms(g, *tail_scores(g, scores_at(g, w)), np.zeros(out.shape[0]))[0].values
+
+
+@exact_vjp.of(Tail)
+def _(g, w, y, grad):
+    """Any one of the subgradients where rows j tie: that in which equal ones share alike."""
+    share = np.ascontiguousarray(y[:, 0], dtype=np.float64)
+    terms, chosen = tail_terms(g, *tail_scores(g, scores_at(g, w)), share)
+    down = np.zeros(g.pairs.inner.size)
+    down[chosen.places] = chosen.weight * terms.down
+    grad += row_adjoint(g.pairs.rows, pair_coefs(g.pairs, share * terms.up, down)[:, None])[0]
+
+
+def tail_scores(g: Tail, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Scores (n,) of the rows i and (m,) of the rows j, of those z (rows, 1) of all: their difference is the margin."""
+    return g.pairs.side * z[g.pairs.outer, 0], g.pairs.side * z[g.pairs.inner, 0]
+
+
+def tail_terms(g: Tail, ahead: np.ndarray, behind: np.ndarray, share: np.ndarray) -> tuple[PairTerms, Chosen]:
+    """What the pairs (i, j in the tail) add up to, ``share`` (n,) being what each row i counts in sums over i."""
+    weight = top_weights(behind, g.top)
+    places = np.flatnonzero(weight)
+    chosen = Chosen(places, weight[places])
+    return pair_terms(g.pairs.loss, ahead, behind[places], share, chosen.weight), chosen
+
+
+def pair_coefs(g: Pairs, up: np.ndarray, down: np.ndarray) -> np.ndarray:
+    """What every row (rows,) is multiplied by in side·(Σ upᵢ xᵢ − Σ downⱼ xⱼ)."""
+    coefs = np.zeros(row_count(g.rows))
+    np.add.at(coefs, g.outer, g.side * up)
+    np.subtract.at(coefs, g.inner, g.side * down)
+    return coefs
+
+
+def top_weights(u: np.ndarray, size: float) -> np.ndarray:
+    """Weights (n,) whose ⟨weights, u⟩ is the mean of the ``size`` largest u, equal ones at the edge sharing alike.
+
+    The size need not be whole: the last one counts in part.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xrisk.inner.tail import top_weights
+    >>> top_weights(np.array([3.0, 1.0, 2.0, 2.0]), 2)
+    array([0.5 , 0.  , 0.25, 0.25])
+    """
+    if abs(size - round(size)) <= 8 * EPS * size:  # 10·(3/10) may be above 3
+        size = round(size)
+    rank = min(max(int(np.ceil(size)), 1), u.size)
+    edge = np.partition(u, u.size - rank)[u.size - rank]
+    above, equal = u > edge, u == edge
+    left = max(1.0 - np.count_nonzero(above) / size, 0.0)
+    return above / size + equal * (left / max(int(np.count_nonzero(equal)), 1))
+
+
+class Corner(NamedTuple):
+    """The mean loss of the hardest pairs, and its slopes in all scores."""
+
+    value: float
+    up: np.ndarray  # (n,) in the scores of the rows i, at most 0
+    down: np.ndarray  # (m,) minus those in the scores of the rows j
+    share: np.ndarray  # (n,) what each row i counts, summing to one
+
+
+def corner(loss: Any, ahead: np.ndarray, behind: np.ndarray, low: float, top: float) -> Corner:
+    """Mean of ℓ(aheadᵢ − behindⱼ) over the ``low`` lowest i and the ``top`` highest j, a number of either in part.
+
+    As ℓ does not increase, these are the weights qᵢ pⱼ of the worst case: F = Σ qᵢ pⱼ ℓᵢⱼ. O(n log n) for hinges.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xrisk.functions import HingeLoss
+    >>> from xrisk.inner.tail import corner
+    >>> found = corner(HingeLoss(), np.array([0.5, 3.0]), np.array([0.0, 1.0]), low=1, top=1)
+    >>> found.value, found.up.tolist(), found.down.tolist()
+    (1.5, [-1.0, 0.0], [0.0, -1.0])
+    """
+    q, p = top_weights(-ahead, low), top_weights(behind, top)
+    i, j = np.flatnonzero(q), np.flatnonzero(p)
+    terms = pair_terms(loss, ahead[i], behind[j], q[i], p[j])
+    up, down = np.zeros(ahead.size), np.zeros(behind.size)
+    up[i], down[j] = q[i] * terms.up, p[j] * terms.down
+    return Corner(float(q[i] @ terms.values), up, down, q)
+
+
+def tail_of(pairs: Pairs, top: int) -> Any:
+    """The pairs themselves where the tail is all of them."""
+    return pairs if top == pairs.inner.size else Tail(pairs, top)

@@ -1,0 +1,154 @@
+"""Cross-entropy: what one minimises without a thought for rankings, or with an equal weight for both classes."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xrisk.compile import kernel, specialise
+from xrisk.functions import prox
+from xrisk.functions.special import sigmoid
+from xrisk.generic import generic
+from xrisk.inner.oracle import Oracles, inner_count
+from xrisk.inner.sides import add_losses, draw_side, new_side, read_scores, rival_count
+from xrisk.problem import Problem
+from xrisk.solvers.card import MethodCard
+from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
+from xrisk.solvers.shared.thresholds import TWO_WAY, prepare_two_way, row_oracles, sample_above
+from xrisk.solvers.shared.tracking import average_into
+
+
+class EqualRows(NamedTuple):
+    """Every row has the same weight: the mean logistic loss."""
+
+
+class EqualClasses(NamedTuple):
+    """Both classes have the same weight, as over-sampling of the positives gives them."""
+
+
+@generic
+def positive_weight(weights, positives, negatives):
+    """The weight of all positives together."""
+
+
+positive_weight.of(EqualRows)(lambda weights, positives, negatives: positives / (positives + negatives))
+positive_weight.of(EqualClasses)(lambda weights, positives, negatives: 0.5)
+
+
+class CrossEntropyState(NamedTuple):
+    x: np.ndarray  # (d + 1,) w and the intercept
+    x_mean: np.ndarray  # (d + 1,) average of the iterates
+    order: np.ndarray  # (n,) a permutation of the positives; its head is the present sample
+    t: int  # iterations done
+
+
+class CrossEntropy(NamedTuple):
+    """Logistic regression on the rows of a ranking by stochastic gradient steps, the plain baseline.
+
+    It does not minimise the problem as stated, whose loss and shares it ignores, but for p = n₊/n, or p = ½ with
+    over-sampling::
+
+        p meanᵢ log(1 + exp(−⟨xᵢ, w⟩ − c)) + (1 − p) meanⱼ log(1 + exp(⟨xⱼ, w⟩ + c)) + r(w)
+
+    A step goes along its gradient on a sample of S positives and B negatives.
+
+    Parameters
+    ----------
+    step : float or schedule
+        Step size.
+    weights : EqualRows() or EqualClasses()
+        Whether rows or classes have equal weights.
+    blocks : int, optional
+        Positives per iteration S, without replacement; by default 32, or all of them if there are fewer.
+    batch : int
+        Negatives per iteration B, with replacement.
+    average : LastIterate(), UniformAverage(), PolynomialAverage(), …
+        What is reported.
+
+    Notes
+    -----
+    Both classes have their places in every batch, weighed so that the gradient is unbiased: batches of all rows would
+    hold few positives where they are rare. The intercept is not part of ``result.w`` and has no penalty. The duals
+    reported are 1. There are no pairs: oracle calls count rows.
+
+    Examples
+    --------
+    >>> import numpy as np, xrisk
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((300, 3))
+    >>> y = np.where(X[:, 0] + 0.5 * rng.standard_normal(300) > 0.5, 1, -1)
+    >>> problem = xrisk.applications.two_way_partial_auc(X, y, min_tpr=0.5, max_fpr=0.5)
+    >>> result = xrisk.minimize(problem, xrisk.solvers.CrossEntropy(), budget=xrisk.Budget(iterations=3000), rng=0)
+    >>> bool(result.w[0] > 4 * abs(result.w[1:]).max())
+    True
+    """
+
+    step: float | Decreasing | Stagewise = 0.1
+    weights: Any = EqualRows()
+    blocks: int | None = None
+    batch: int = 32
+    average: Any = PolynomialAverage()
+
+    def card(self) -> MethodCard:
+        return MethodCard(
+            "CE",
+            "logistic regression; STACO, section 5",
+            "recalled",
+            values="0",
+            gradients="S + B",
+            rate="convex 1/ε², strongly convex 1/(με), both for the logistic loss of rows",
+            needs=(TWO_WAY,),
+        )
+
+    def prepare(self, problem: Problem) -> tuple[Problem, "CrossEntropy"]:
+        if not positive_weight.implemented(self.weights):
+            raise TypeError(f"weights must be EqualRows() or EqualClasses(), got {self.weights!r}")
+        return prepare_two_way(problem, self)
+
+    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
+        return np.append(w, 0.0)
+
+    def init(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> CrossEntropyState:
+        return CrossEntropyState(x.copy(), x.copy(), np.arange(inner_count(problem.inner)), 0)
+
+    def advance(
+        self, problem: Problem, state: CrossEntropyState, n_steps: int, rng: np.random.Generator
+    ) -> CrossEntropyState:
+        return specialise(crossentropy_steps, problem, self)(problem, state, self, n_steps, rng)
+
+    def solution(self, state: CrossEntropyState) -> np.ndarray:
+        return state.x_mean
+
+    def dual(self, problem: Problem, state: CrossEntropyState) -> np.ndarray:
+        return np.ones((state.order.size, 1))
+
+    def oracles(self, problem: Problem, t: int) -> Oracles:
+        return row_oracles(self, t)
+
+
+@kernel
+def crossentropy_steps(problem, state, solver, n_steps, rng):
+    x, x_mean, order, t0 = state
+    g, r, d = problem.inner, problem.penalty, x.size - 1
+    p = positive_weight(solver.weights, order.size, rival_count(g))
+    above, below, grad = new_side(g, solver.blocks), new_side(g, solver.batch), np.empty(x.size)
+    for t in range(t0, t0 + n_steps):
+        step = rate(solver.step, t)
+        sample_above(g, order, above, rng)
+        draw_side(g, rng, below)
+        read_scores(g, x[:d], above)
+        read_scores(g, x[:d], below)
+        for j in range(x.size):
+            grad[j] = 0.0
+        for a in range(solver.blocks):
+            above.pull[a] = -p * sigmoid(-above.scores[a] - x[d]) / solver.blocks
+            grad[d] += above.pull[a]
+        for b in range(solver.batch):
+            below.pull[b] = (1.0 - p) * sigmoid(below.scores[b] + x[d]) / solver.batch
+            grad[d] += below.pull[b]
+        add_losses(g, above, grad[:d])
+        add_losses(g, below, grad[:d])
+        for j in range(x.size):
+            x[j] -= step * grad[j]
+        prox(r, x[:d], step)
+        average_into(x_mean, x, average_weight(solver.average, t))
+    return CrossEntropyState(x, x_mean, order, t0 + n_steps)

@@ -1,0 +1,184 @@
+"""SONX for two-way partial AUC: subgradients at tracked inner values, each positive with a threshold of its own."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xrisk.compile import kernel, specialise
+from xrisk.functions import prox
+from xrisk.inner.oracle import Oracles, inner_count
+from xrisk.inner.sides import add_pairs, new_side, read_scores, tail_pull, tail_share, tail_value
+from xrisk.problem import Problem
+from xrisk.solvers.card import LIPSCHITZ_INNER, MethodCard
+from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
+from xrisk.solvers.shared.thresholds import (
+    TWO_WAY,
+    FixedThresholds,
+    Tails,
+    first_tails,
+    first_thresholds,
+    move_tail,
+    past_value,
+    prepare_two_way,
+    same_rows,
+    sample_sides,
+    track_tail,
+    tracked_oracles,
+)
+from xrisk.solvers.shared.tracking import (
+    TheoryCorrection,
+    average_into,
+    check_correction,
+    correction_weight,
+    corrects,
+)
+
+
+class TailSONXState(NamedTuple):
+    w: np.ndarray  # iterate
+    w_prev: np.ndarray  # the iterate before
+    tails: Tails  # tracked values and thresholds of the positives
+    level: float  # s′, the threshold of the risk
+    w_mean: np.ndarray  # average of the iterates
+    order: np.ndarray  # (n,) a permutation of the positives; its head is the present sample
+    t: int  # iterations done
+
+
+class TailSONX(NamedTuple):
+    """SONX with a threshold for each positive [1]_, the appendix's algorithm for two-way partial AUC. Rule: read.
+
+    With gᵢ(w, s; 𝓑) = s + mean over 𝓑 of (ℓᵢⱼ(w) − s)₊/θ₁, for a sample of S positives i and a batch 𝓑 of negatives
+    that all of them share::
+
+        dᵢ = 1/θ₀ if uᵢ > s′, else 0                       (uᵢ from before its update)
+        uᵢ ← (1 − γ) uᵢ + γ gᵢ(w_t, sᵢ_t; 𝓑) + γ′ (gᵢ(w_t, sᵢ_t; 𝓑) − gᵢ(w_{t−1}, sᵢ_{t−1}; 𝓑))
+        sᵢ ← sᵢ − β dᵢ ∂gᵢ(w_t, sᵢ_t; 𝓑)/∂s
+        s′ ← s′ − β′ (1 − mean dᵢ)
+        w_{t+1} = prox_{s r}( w_t − s · mean dᵢ ∂gᵢ(w_t, sᵢ_t; 𝓑)/∂w )
+
+    Parameters
+    ----------
+    step : float or schedule
+        Step size s of the parameters.
+    tail_step : float or schedule
+        Step size β of the positives' thresholds sᵢ; the paper has s/S.
+    threshold_step : float or schedule
+        Step size β′ of the risk's threshold s′; the paper has s.
+    track : float or schedule
+        Weight γ of the new inner value; 0.9 in the paper's experiments.
+    correction : float or TheoryCorrection()
+        γ′; 0 is v1 and saves the values at the previous iterate.
+    blocks : int, optional
+        Positives per iteration S, without replacement; by default 32, or all of them if there are fewer.
+    batch : int
+        Negatives per iteration B, with replacement.
+    first : FixedThresholds() or ExactThresholds()
+        Where thresholds start.
+    average : LastIterate(), UniformAverage(), PolynomialAverage(), …
+        What is reported; the theorem is about a random iterate.
+
+    Notes
+    -----
+    The paper has no proximal step, ours stands for its weight decay. A positive's first sample sets uᵢ. With the
+    paper's s/S thresholds hardly move, hence a step of their own. `SONX` is the method for means instead of
+    tails. The duals reported are the last dᵢ.
+
+    References
+    ----------
+    .. [1] Hu, Zhu and Yang, Non-smooth weakly-convex finite-sum coupled compositional optimization, 2023.
+
+    Examples
+    --------
+    >>> import numpy as np, xrisk
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((300, 3))
+    >>> y = np.where(X[:, 0] + 0.5 * rng.standard_normal(300) > 0.5, 1, -1)
+    >>> problem = xrisk.applications.two_way_partial_auc(X, y, min_tpr=0.5, max_fpr=0.5, l2=0.1)
+    >>> result = xrisk.minimize(problem, xrisk.solvers.TailSONX(), budget=xrisk.Budget(iterations=3000), rng=0)
+    >>> bool(result.value < problem.value(np.zeros(3)) - 0.1)
+    True
+    """
+
+    step: float | Decreasing | Stagewise = 0.05
+    tail_step: float | Decreasing | Stagewise = 0.05
+    threshold_step: float | Decreasing | Stagewise = 0.05
+    track: float | Decreasing | Stagewise = 0.9
+    correction: float | TheoryCorrection = 0.1
+    blocks: int | None = None
+    batch: int = 32
+    first: Any = FixedThresholds()
+    average: Any = PolynomialAverage()
+
+    def card(self) -> MethodCard:
+        return MethodCard(
+            "SONX for tails",
+            "Hu, Zhu and Yang 2023, appendix, two-way partial AUC",
+            "verified",
+            values="SB" if self.correction == 0.0 else "2SB",
+            gradients="SB",
+            rate="weakly convex, nearly stationary: v1 n/(SBε⁸), v2 n/(S√Bε⁶)",
+            needs=(TWO_WAY,),
+            theory=(LIPSCHITZ_INNER,),
+        )
+
+    def prepare(self, problem: Problem) -> tuple[Problem, "TailSONX"]:
+        problem, solver = prepare_two_way(problem, self)
+        check_correction(solver.correction, solver.track)
+        return problem, solver
+
+    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
+        return w.copy()
+
+    def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> TailSONXState:
+        s, level = first_thresholds(self.first, problem, w)
+        order = np.arange(inner_count(problem.inner))
+        return TailSONXState(w.copy(), w.copy(), first_tails(s), level, w.copy(), order, 0)
+
+    def advance(self, problem: Problem, state: TailSONXState, n_steps: int, rng: np.random.Generator) -> TailSONXState:
+        return specialise(tailsonx_steps, problem, self)(problem, state, self, n_steps, rng)
+
+    def solution(self, state: TailSONXState) -> np.ndarray:
+        return state.w_mean
+
+    def dual(self, problem: Problem, state: TailSONXState) -> np.ndarray:
+        return np.where(state.tails.u > state.level, 1.0 / problem.outer.alpha, 0.0)[:, None]
+
+    def oracles(self, problem: Problem, t: int) -> Oracles:
+        return tracked_oracles(self, t)
+
+
+@kernel
+def tailsonx_steps(problem, state, solver, n_steps, rng):
+    w, w_prev, tails, level, w_mean, order, t0 = state
+    g, rho, r = problem
+    theta0, theta1 = rho.alpha, tail_share(g)
+    above, below, grad = new_side(g, solver.blocks), new_side(g, solver.batch), np.empty(w.size)
+    above_prev, below_prev = same_rows(above), same_rows(below)
+    for t in range(t0, t0 + n_steps):
+        step, beta, track = rate(solver.step, t), rate(solver.tail_step, t), rate(solver.track, t)
+        correction = correction_weight(solver.correction, track, order.size, solver.blocks)
+        sample_sides(g, w, order, above, below, rng)
+        if corrects(solver.correction):
+            read_scores(g, w_prev, above_prev)
+            read_scores(g, w_prev, below_prev)
+        mean_d = 0.0
+        for a in range(solver.blocks):
+            i = order[a]
+            value = tail_value(g, above.scores[a], below, tails.s[i])
+            value_prev = past_value(g, solver.correction, tails, i, t, above_prev.scores[a], below_prev)
+            old = track_tail(tails, i, value, value_prev, track, correction)
+            d = 1.0 / theta0 if old > level else 0.0
+            hits = tail_pull(g, above, a, below, tails.s[i], d / solver.blocks)
+            move_tail(tails, i, t, beta * d * (1.0 - hits / theta1))
+            mean_d += d / solver.blocks
+        for j in range(w.size):
+            grad[j] = 0.0
+        add_pairs(g, above, grad)
+        add_pairs(g, below, grad)
+        for j in range(w.size):
+            w_prev[j] = w[j]
+            w[j] -= step * grad[j]
+        prox(r, w, step)
+        level -= rate(solver.threshold_step, t) * (1.0 - mean_d)
+        average_into(w_mean, w, average_weight(solver.average, t))
+    return TailSONXState(w, w_prev, tails, float(level), w_mean, order, t0 + n_steps)

@@ -1,0 +1,193 @@
+"""Bundles of cuts: which of them are kept, and the mixture that is best, a quadratic program over the simplex."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from xrisk.certificate.cuts import Cut, Cuts
+from xrisk.certificate.rounding import EPS
+from xrisk.solvers.base import copied
+
+RECENT = 3  # cuts that stay, whatever they bring
+ACCURACY = 1e-11  # of the slopes, beside the terms of those that are held
+INTERIOR_STEPS = 60
+MOST = 4  # changes of the support, for each item
+
+
+def best_mixture(Q: np.ndarray, c: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """A minimiser of ½ λᵀQλ + ⟨c, λ⟩ over λ ≥ 0 with Σ λ = 1, by active sets from the support of ``start``.
+
+    Q (m, m) is positive semidefinite. What rounding leaves is a point of the simplex that is nearly a minimiser.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xrisk.solvers.shared.mixture import best_mixture
+    >>> best_mixture(np.diag([1.0, 3.0]), np.zeros(2), np.zeros(2))
+    array([0.75, 0.25])
+    """
+    share = np.maximum(start, 0.0)
+    if not share.any():
+        share[np.argmin(c + 0.5 * np.diag(Q))] = 1.0
+    share /= share.sum()
+    held = share > 0.0
+    for _ in range(MOST * c.size):
+        share = _settled(Q, c, share, held)
+        slopes = Q @ share + c
+        entering = int(np.argmin(slopes))
+        short = float(share @ slopes) - float(slopes[entering])
+        held = share > 0.0
+        if held[entering] or short <= ACCURACY * float(share @ (np.abs(slopes) + np.abs(c))):
+            break
+        held[entering] = True
+    return share
+
+
+def _settled(Q: np.ndarray, c: np.ndarray, share: np.ndarray, held: np.ndarray) -> np.ndarray:
+    """The minimiser on the face of what is held; what would be negative there is dropped, one after another."""
+    held = held.copy()
+    while True:
+        aim = np.zeros(c.size)
+        aim[held] = _on_face(Q[np.ix_(held, held)], c[held])
+        if not (aim < 0.0).any():
+            return aim / aim.sum()
+        falling = aim < 0.0
+        parts = np.where(falling, share / np.where(falling, share - aim, 1.0), np.inf)
+        first = int(np.argmin(parts))
+        share = np.maximum(share + float(parts[first]) * (aim - share), 0.0)
+        share[first], held[first] = 0.0, False
+        share /= share.sum()
+
+
+def _on_face(Q: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """The stationary point of the quadratic where Σ λ = 1."""
+    ridge = 1e-13 * (float(np.diag(Q).max()) or 1.0)  # cuts may be equal
+    return bordered(Q + ridge * np.eye(c.size), c.mean() - c, 1.0)[0]  # a constant changes nothing but digits
+
+
+def bordered(Q: np.ndarray, right: np.ndarray, total: float) -> tuple[np.ndarray, float]:
+    """x (m,) and t with Q x + t = right and Σ x = total; the nearest to it where there is none."""
+    m, size = right.size, float(np.abs(np.diag(Q)).max()) or 1.0
+    system = np.full((m + 1, m + 1), size)
+    system[:m, :m], system[m, m] = Q, 0.0
+    wanted = np.append(right, size * total)
+    try:
+        found = np.linalg.solve(system, wanted)
+    except np.linalg.LinAlgError:
+        found = np.linalg.lstsq(system, wanted, rcond=None)[0]
+    return found[:m], size * float(found[m])
+
+
+class Interior(NamedTuple):
+    """A point of the interior-point method: minimise ‖Gᵀλ + u‖²/(2 ridge) − ⟨c, λ⟩ over the simplex and |u| ≤ kink."""
+
+    share: np.ndarray  # (m,) λ
+    u: np.ndarray  # (d,) what the kink takes off the slope
+    slack: np.ndarray  # (m,) multipliers of λ ≥ 0
+    upper: np.ndarray  # (d,) of u ≤ kink
+    lower: np.ndarray  # (d,) of u ≥ −kink
+    level: float  # of Σ λ = 1
+
+
+def kinked_mixture(slopes: np.ndarray, offsets: np.ndarray, kink: float, ridge: float) -> tuple[np.ndarray, np.ndarray]:
+    """The λ (m,) of the simplex with the largest ⟨offsets, λ⟩ − r*(−Σ λₖ slopesₖ), r = kink‖·‖₁ + ridge/2 ‖·‖².
+
+    And the minimiser (d,) of the largest cut plus r, to which it belongs.
+
+    A primal-dual interior-point method: the part of a slope that the kink takes off is a variable in a box. What is
+    nearly zero in the end is zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xrisk.solvers.shared.mixture import kinked_mixture
+    >>> kinked_mixture(np.array([[-3.0], [1.0]]), np.array([2.0, 1.0]), kink=0.5, ridge=1.0)[0].round(4)
+    array([0.4375, 0.5625])
+    """
+    m, d = slopes.shape
+    far = np.abs(slopes.mean(axis=0)) / ridge
+    size = max(float(np.ptp(offsets)), 1e-3 * float(np.abs(offsets).max()), 1e-300)
+    mu = max(size / m, kink * float(far.max()), 0.5 * ridge * float(far @ far) / m)
+    wall = np.full(d, mu / kink)
+    at = Interior(np.full(m, 1.0 / m), np.zeros(d), np.full(m, m * mu), wall, wall, float(offsets.max()))
+    for _ in range(INTERIOR_STEPS):
+        left = float(at.share @ at.slack + at.upper @ (kink - at.u) + at.lower @ (kink + at.u))
+        if left <= 1e-10 * max(size, float(((at.share @ slopes + at.u) ** 2).sum()) / ridge):
+            break
+        nearer = _interior_step(at, slopes, offsets, kink, ridge, 0.1 * left / (m + 2 * d))
+        if not np.isfinite(nearer.share.sum() + nearer.u.sum()):  # rounding has ended progress
+            break
+        at = nearer
+    share = np.where(at.share < 1e-10 * at.share.max(), 0.0, at.share)
+    w = -(at.share @ slopes + at.u) / ridge
+    small = kink - np.abs(at.u) > np.abs(w) * (kink / max(float(np.abs(w).max()), 1e-300))
+    return share / share.sum(), np.where(small, 0.0, w)
+
+
+def _interior_step(at: Interior, G: np.ndarray, c: np.ndarray, kink: float, ridge: float, mu: float) -> Interior:
+    """A Newton step towards the central point of ``mu``; what belongs to u is eliminated."""
+    above, below = kink - at.u, kink + at.u
+    w = -(at.share @ G + at.u) / ridge
+    E = 1.0 / ridge + at.upper / above + at.lower / below
+    off_u, off_share = -w + mu / above - mu / below, -(G @ w) - c + at.level - mu / at.share
+    Q = (G * ((1.0 - 1.0 / (ridge * E)) / ridge)) @ G.T + np.diag(at.slack / at.share)
+    share, level = bordered(Q, G @ (off_u / E) / ridge - off_share, 1.0 - float(at.share.sum()))
+    u = -(off_u + share @ G / ridge) / E
+    slack = (mu - at.slack * share) / at.share - at.slack
+    upper, lower = (mu + at.upper * u) / above - at.upper, (mu - at.lower * u) / below - at.lower
+    t = _room((at.share, above, below, *at[2:5]), (share, -u, u, slack, upper, lower))
+    return Interior(
+        at.share + t * share,
+        at.u + t * u,
+        at.slack + t * slack,
+        at.upper + t * upper,
+        at.lower + t * lower,
+        at.level + t * level,
+    )
+
+
+def _room(sizes: Iterable[np.ndarray], moves: Iterable[np.ndarray]) -> float:
+    """The step, at most 1, that keeps all sizes positive."""
+    most = max(float((-move / size).max()) for size, move in zip(sizes, moves, strict=True))
+    return 1.0 if most <= 0.0 else min(1.0, 0.99 / most)
+
+
+def with_cut(cuts: Cuts, share: np.ndarray, cut: Cut, w: np.ndarray, scale: np.ndarray) -> tuple[Cuts, np.ndarray]:
+    """The cuts with one more, the last, and their shares (room,).
+
+    Where there is no room, the lowest at w of those without a share is dropped; if all have one, the two of least share
+    are merged, which leaves what the mixture proves as it was.
+    """
+    if cuts.held < share.size:
+        return _appended(cuts, np.arange(cuts.held), cut), share
+    old = np.arange(share.size - RECENT)
+    idle = old[share[old] == 0.0]
+    if idle.size:
+        gone = idle[np.argmin(cuts.offsets[idle] + cuts.slopes[idle] @ w)]
+    else:
+        gone, into = old[np.argsort(share[old], kind="stable")[:2]]
+        cuts, share = _merged(cuts, share, int(gone), int(into), scale)
+    stay = np.delete(np.arange(share.size), gone)
+    return _appended(cuts, stay, cut), np.append(share[stay], 0.0)
+
+
+def _appended(cuts: Cuts, stay: np.ndarray, cut: Cut) -> Cuts:
+    new, held = copied(cuts), stay.size
+    for array, old, last in zip(new[:4], cuts[:4], (cut.slope, cut.offset, cut.slack, cut.spread), strict=True):
+        array[:held], array[held] = old[stay], last
+    return new._replace(held=held + 1)
+
+
+def _merged(cuts: Cuts, share: np.ndarray, gone: int, into: int, scale: np.ndarray) -> tuple[Cuts, np.ndarray]:
+    """The cuts with one of two in the place of the other, mixed by their shares."""
+    new, both = copied(cuts), share.copy()
+    both[into] += both[gone]
+    part = share[gone] / both[into]
+    for array, old in zip(new[:4], cuts[:4], strict=True):
+        array[into] = part * old[gone] + (1.0 - part) * old[into]
+    sizes = np.abs(cuts.slopes[[gone, into]]).max(axis=0)
+    new.slacks[into] += 8 * EPS * (new.slacks[into] + np.abs(cuts.offsets[[gone, into]]).max())
+    new.spreads[into] += 8 * EPS * (new.spreads[into] + (sizes / scale).max())
+    both[gone] = 0.0
+    return new, both

@@ -1,0 +1,203 @@
+"""What methods share that keep a threshold sᵢ for each row i of pairs: where they start, and a sample of both sides."""
+
+import numbers
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba.extending import register_jitable
+
+from xrisk.compile import kernel, worthwhile
+from xrisk.data.products import row_scores
+from xrisk.functions import CVaRRisk, risk_threshold
+from xrisk.functions.loss import loss_value
+from xrisk.generic import generic
+from xrisk.inner.oracle import Oracles, inner_count
+from xrisk.inner.pairs import Pairs
+from xrisk.inner.sides import Side, draw_side, place_block, read_scores, tail_value
+from xrisk.inner.tail import Tail
+from xrisk.problem import Problem, inner_values
+from xrisk.solvers.base import check_positive, prepare_as_stated
+from xrisk.solvers.card import Need
+from xrisk.solvers.schedules import check_step
+from xrisk.solvers.shared.epochs import settled_epoch
+from xrisk.solvers.shared.tracking import corrects, next_block
+
+TWO_WAY = Need(
+    "a two-way partial AUC",
+    lambda problem: type(problem.inner) in (Tail, Pairs) and type(problem.outer) is CVaRRisk,
+    "inner",
+)
+SAMPLE = 32  # rows i per iteration, where a solver leaves them open
+
+CHECKS: dict[str, Callable] = {
+    "tail_step": check_step,
+    "threshold_step": check_step,
+    "strength": check_positive,
+    "nu": check_positive,
+    "lam": check_positive,
+    "outer_lam": check_positive,
+}
+
+
+class FixedThresholds(NamedTuple):
+    """All sᵢ and s′ start at ``value``: 0 lets every loss count, the STACO paper has 1.
+
+    A threshold above all losses keeps w where it is until it has fallen, and it moves in one of n/S iterations only.
+    """
+
+    value: float = 0.0
+
+    def check(self) -> None:
+        """Refuse what is no finite number."""
+        if not (isinstance(self.value, numbers.Real) and np.isfinite(self.value)):
+            raise ValueError(f"value must be finite, got {self.value!r}")
+
+
+class ExactThresholds(NamedTuple):
+    """All sᵢ and s′ start at their optima for the first w, by one full pass before the first iteration."""
+
+    def check(self) -> None:
+        """Nothing can be wrong."""
+
+
+@generic
+def first_thresholds(first, problem, w):
+    """(s, s′): thresholds of all rows i (n,), and that of the risk, to begin with at w."""
+
+
+@first_thresholds.of(FixedThresholds)
+def _(first, problem, w):
+    return np.full(inner_count(problem.inner), float(first.value)), float(first.value)
+
+
+@first_thresholds.of(ExactThresholds)
+def _(first, problem, w):
+    pairs, k = problem.inner.pairs, problem.inner.top
+    scores = pairs.side * row_scores(pairs.rows, w[None, :])[:, 0]
+    last = np.partition(scores[pairs.inner], -k)[-k]  # the lowest of the k rows j that stand highest
+    s = scores[pairs.outer] - last
+    worthwhile(losses_of_margins, s.size, pairs.loss)(pairs.loss, s)
+    return s, float(risk_threshold(problem.outer, np.ascontiguousarray(inner_values(problem, w)[:, 0])))
+
+
+@kernel
+def losses_of_margins(loss, margins):
+    """Put the loss of every margin in its place."""
+    for i in range(margins.size):
+        margins[i] = loss_value(loss, margins[i], 1.0)
+
+
+def prepare_two_way(problem: Problem, solver: Any) -> tuple[Problem, Any]:
+    """`prepare_as_stated` for methods of two-way partial AUC, with the fields checked that they have in common."""
+    if "blocks" in solver._fields and solver.blocks is None:
+        solver = solver._replace(blocks=min(SAMPLE, inner_count(problem.inner)))
+    problem, solver = prepare_as_stated(problem, solver)
+    if type(problem.inner) is Pairs:  # a tail of all rows j
+        problem = problem._replace(inner=Tail(problem.inner, problem.inner.inner.size))
+    for name, field in zip(solver._fields, solver, strict=True):
+        if name in CHECKS:
+            CHECKS[name](name, field)
+    if "first" in solver._fields:
+        if not first_thresholds.implemented(solver.first):
+            raise TypeError(f"first must be FixedThresholds() or ExactThresholds(), got {solver.first!r}")
+        solver.first.check()
+    return problem, solver
+
+
+def prepare_stages(problem: Problem, solver: Any) -> tuple[Problem, Any]:
+    """`prepare_two_way`, with the stage settled: one left open looks at every row i ten times in the mean."""
+    problem, ready = prepare_two_way(problem, solver)
+    if ready.epoch is None:
+        return problem, ready._replace(epoch=-(-10 * inner_count(problem.inner) // ready.blocks))
+    return problem, ready._replace(epoch=settled_epoch(ready.epoch, problem, 1))
+
+
+def lazy_mean(x: np.ndarray, x_sum: np.ndarray, touched: np.ndarray, first: int, t: int) -> np.ndarray:
+    """Means of x (n,) over the iterates of first, …, t − 1, of which ``x_sum`` has those up to ``touched``."""
+    return x.copy() if t == first else (x_sum + (t - touched) * x) / (t - first)
+
+
+def pair_oracles(solver: Any, t: int) -> Oracles:
+    """Values and gradients of S·B pairs, t times."""
+    pairs = t * solver.blocks * solver.batch
+    return Oracles(values=pairs, gradients=pairs)
+
+
+@register_jitable(forceinline=True)  # called, it would count references to all arrays it is given
+def sample_above(g, order, above, rng):
+    """Draw rows i without replacement; the head of ``order`` lists their blocks."""
+    for a in range(above.rows.size):
+        place_block(g, next_block(order, a, rng), above, a)
+
+
+@register_jitable(forceinline=True)
+def sample_sides(g, w, order, above, below, rng):
+    """Draw rows i without replacement and a batch of rows j, and read their scores."""
+    sample_above(g, order, above, rng)
+    draw_side(g, rng, below)
+    read_scores(g, w, above)
+    read_scores(g, w, below)
+
+
+class Tails(NamedTuple):
+    """What methods that track the inner values keep of every row i."""
+
+    u: np.ndarray  # (n,) u[i] tracks gᵢ(w, sᵢ)
+    s: np.ndarray  # (n,) thresholds
+    s_prev: np.ndarray  # (n,) thresholds before they moved last
+    touched: np.ndarray  # (n,) iteration at which they did; −1 before
+
+
+def first_tails(s: np.ndarray) -> Tails:
+    """Nothing is tracked yet."""
+    return Tails(np.zeros(s.size), s, s.copy(), np.full(s.size, -1))
+
+
+@register_jitable
+def same_rows(side):
+    """Room for the scores of the same rows at another point."""
+    size = side.rows.size
+    return Side(side.rows, np.empty(size), np.empty(size), np.empty(size))
+
+
+@register_jitable(forceinline=True)
+def past_value(g, correction, tails, i, t, score, below):
+    """gᵢ(w, sᵢ; below) at the iterate and the threshold of before, if the filter of the inner values looks at it."""
+    if not corrects(correction):
+        return 0.0
+    return tail_value(g, score, below, tails.s_prev[i] if tails.touched[i] == t - 1 else tails.s[i])
+
+
+@register_jitable(forceinline=True)
+def track_tail(tails, i, value, value_prev, track, correction):
+    """Write uᵢ anew by the filter of `tracking`; returns the old uᵢ.
+
+    A row's first sample sets uᵢ, and there is nothing to correct.
+    """
+    if tails.touched[i] < 0:
+        tails.u[i], value_prev = value, value
+    old = tails.u[i]
+    tails.u[i] += track * (value - old)
+    if correction != 0.0:
+        tails.u[i] += correction * (value - value_prev)
+    return old
+
+
+@register_jitable(forceinline=True)
+def move_tail(tails, i, t, change):
+    """sᵢ ← sᵢ − change."""
+    tails.s_prev[i] = tails.s[i]
+    tails.touched[i] = t
+    tails.s[i] -= change
+
+
+def tracked_oracles(solver: Any, t: int) -> Oracles:
+    """Values, at two iterates if the filter corrects, and gradients of S·B pairs, t times."""
+    pairs = t * solver.blocks * solver.batch
+    return Oracles(values=2 * pairs if corrects(solver.correction) else pairs, gradients=pairs)
+
+
+def row_oracles(solver: Any, t: int) -> Oracles:
+    """Gradients of S positive and B negative rows, t times."""
+    return Oracles(values=0, gradients=t * (solver.blocks + solver.batch))

@@ -1,0 +1,173 @@
+"""PartialAUCClassifier and TwoWayPartialAUCClassifier: what they promise, and what they say."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+
+import xrisk
+from xrisk import PartialAUCClassifier, Stop, TwoWayPartialAUCClassifier
+from xrisk.metrics import partial_auc_score, partial_auc_scorer
+
+
+def table(n=1500, seed=0, shift=2.2):
+    """Two kinds of positives, of which the second is hard: a logistic model gives it up."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 5))
+    y = (X[:, 0] + rng.standard_normal(n) > shift) | (X[:, 1] - 0.5 * X[:, 0] + rng.standard_normal(n) > 1.2 * shift)
+    return X, y
+
+
+X, Y = table()
+FITTED = TwoWayPartialAUCClassifier(0.5, 0.3, random_state=0).fit(X, Y)
+
+
+def test_the_training_score_is_not_below_that_of_the_start():
+    assert FITTED.training_score_ >= FITTED.start_score_
+    scores = FITTED.decision_function(X)
+    found = partial_auc_score(Y, scores, min_tpr=0.5, max_fpr=0.3, method="counts")
+    assert found == pytest.approx(FITTED.training_score_, abs=1e-9)
+
+
+def test_nothing_is_proved_and_that_is_said():
+    assert FITTED.stop_ is Stop.LOCAL
+    assert "nothing is proved" in str(FITTED.stop_)
+    assert FITTED.certificate_.gap == np.inf
+
+
+def test_on_new_rows_it_is_not_worse_than_logistic_regression():
+    """Within the noise of 20,000 rows."""
+    X_new, y_new = table(20_000, seed=1)
+    plain = LogisticRegression().fit(X, Y)
+    ours, theirs = (
+        partial_auc_score(y_new, model.decision_function(X_new), min_tpr=0.5, max_fpr=0.3) for model in (FITTED, plain)
+    )
+    assert ours >= theirs - 0.01
+
+
+def test_probabilities_are_calibrated():
+    X_new, y_new = table(20_000, seed=1)
+    probability = FITTED.predict_proba(X_new)[:, 1]
+    assert probability.mean() == pytest.approx(y_new.mean(), abs=0.02)
+    likely = probability > 0.4
+    assert y_new[likely].mean() == pytest.approx(probability[likely].mean(), abs=0.12)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.05, 0.2])
+def test_a_budget_of_false_alarms_is_kept(share):
+    model = clone(FITTED).fit(X, Y).set_threshold(max_fpr=share)
+    X_new, y_new = table(20_000, seed=1)
+    assert model.predict(X_new)[~y_new].mean() <= share + 0.03
+    assert model.predict(X_new)[y_new].mean() > share
+
+
+def test_a_demand_on_hits_is_met():
+    model = clone(FITTED).fit(X, Y).set_threshold(min_tpr=0.9)
+    X_new, y_new = table(20_000, seed=1)
+    assert model.predict(X_new)[y_new].mean() == pytest.approx(0.9, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "set_threshold must be given max_fpr or min_tpr, one of the two"),
+        ({"max_fpr": 0.1, "min_tpr": 0.5}, "one of the two"),
+        ({"max_fpr": 1.5}, r"max_fpr must be between 0 and 1, got 1\.5"),
+        ({"min_tpr": -0.1}, r"min_tpr must be between 0 and 1, got -0\.1"),
+    ],
+    ids=str,
+)
+def test_a_wrong_budget_is_refused(options, words):
+    with pytest.raises(ValueError, match=words):
+        FITTED.set_threshold(**options)
+
+
+def test_the_same_seed_gives_the_same_model():
+    again = TwoWayPartialAUCClassifier(0.5, 0.3, random_state=0).fit(X, Y)
+    np.testing.assert_array_equal(again.coef_, FITTED.coef_)
+
+
+@pytest.mark.parametrize("positives", [1, 2, 3, 10])
+def test_few_positives_are_enough(positives):
+    rng = np.random.default_rng(0)
+    X_few = rng.standard_normal((200, 3))
+    y_few = np.arange(200) < positives
+    X_few[y_few] += 1.5
+    model = TwoWayPartialAUCClassifier(0.0, 0.5, random_state=0).fit(X_few, y_few)
+    assert np.isfinite(model.coef_).all()
+    assert model.training_score_ >= model.start_score_ > 0.5
+
+
+def test_too_few_positives_for_the_range_are_told():
+    y_few = np.arange(len(Y)) < 5
+    with pytest.raises(ValueError, match=r"min_tpr must be at most 0\.8 for 5 positives, got 0\.9"):
+        TwoWayPartialAUCClassifier(0.9, 0.5).fit(X, y_few)
+
+
+def test_sparse_rows_and_strings_are_as_good():
+    names = np.where(Y, "rare", "common")
+    options = {"anchor": 0.01, "start": "logistic", "random_state": 0}
+    dense = TwoWayPartialAUCClassifier(0.5, 0.3, **options).fit(X, names)
+    sparse = TwoWayPartialAUCClassifier(0.5, 0.3, **options).fit(scipy.sparse.csr_array(X), names)
+    assert sparse.training_score_ == pytest.approx(dense.training_score_, abs=0.02)
+    assert set(sparse.set_threshold(min_tpr=0.5).predict(X)) == {"rare", "common"}
+
+
+@pytest.mark.parametrize("surrogate", ["convex", "hinge", "logistic"])
+def test_one_way_convex_surrogates_are_certified(surrogate):
+    model = PartialAUCClassifier(0.5, surrogate=surrogate, l2=1e-2).fit(X[:400], Y[:400])
+    assert model.certificate_.relative <= 1e-2
+    assert np.isnan(model.start_score_)
+    assert 0.0 < model.training_score_ <= 1.0
+
+
+def test_a_collapse_of_the_convex_surrogate_is_told():
+    """Positives on both sides of the negatives: no direction separates the hard pairs."""
+    rng = np.random.default_rng(0)
+    X_both = np.concatenate([rng.standard_normal((300, 2)), 3.0 * rng.choice([-1.0, 1.0], (40, 2))])
+    y_both = np.arange(340) >= 300
+    with pytest.warns(UserWarning, match="the optimum of the convex surrogate is a score of almost zero"):
+        PartialAUCClassifier(0.5, surrogate="convex", l2=1e-2).fit(X_both, y_both)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"surrogate": "square"}, "surrogate must be one of sigmoid, convex, .*, got 'square'"),
+        ({"anchor": -1.0}, r"anchor must be positive or None, got -1\.0"),
+        ({"start": "svm"}, "start must be one of logistic, balanced or None, got 'svm'"),
+        ({"min_tpr": 1.0}, r"min_tpr must lie in \[0, 1\), got 1\.0"),
+        ({"max_fpr": 0.0}, r"max_fpr must lie in \(0, 1\], got 0\.0"),
+        ({"solver": xrisk.solvers.ALEXR()}, "solver must be 'auto' for surrogate='sigmoid'"),
+    ],
+    ids=lambda x: next(iter(x)) if isinstance(x, dict) else "",
+)
+def test_what_is_wrong_is_said_in_one_sentence(options, words):
+    with pytest.raises(ValueError, match=words):
+        TwoWayPartialAUCClassifier(**{"min_tpr": 0.5, "max_fpr": 0.3, **options}).fit(X, Y)
+
+
+def test_a_limit_of_time_is_kept_and_told():
+    with pytest.warns(ConvergenceWarning, match="the budget of seconds is used up"):
+        model = TwoWayPartialAUCClassifier(0.5, 0.3, max_seconds=1e-3).fit(X, Y)
+    assert np.isfinite(model.coef_).all()
+
+
+def test_models_are_saved_and_copied(tmp_path):
+    xrisk.save(FITTED, tmp_path / "model.xrisk")
+    for model in (xrisk.load(tmp_path / "model.xrisk"), pickle.loads(pickle.dumps(FITTED))):
+        np.testing.assert_array_equal(model.predict_proba(X), FITTED.predict_proba(X))
+        assert (
+            model.set_threshold(max_fpr=0.1).threshold_ == clone(FITTED).fit(X, Y).set_threshold(max_fpr=0.1).threshold_
+        )
+
+
+def test_it_is_scored_by_its_own_metric():
+    model = TwoWayPartialAUCClassifier(0.5, 0.3, anchor=0.1, start="logistic", random_state=0)
+    scores = cross_val_score(model, X, Y, scoring=partial_auc_scorer(min_tpr=0.5, max_fpr=0.3), cv=3)
+    assert ((scores > 0.0) & (scores < 1.0)).all()
