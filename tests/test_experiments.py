@@ -62,3 +62,23 @@ def test_a_budget_of_calls_is_used_and_kept(study, calls):
     t = study.iterations_for(solver, count, calls)
     assert t == 1 or count(solver, t) <= calls
     assert count(solver, t + 1) > calls
+
+
+STACO = FOLDER.parent / "staco"
+
+
+@pytest.mark.parametrize("file", ["expected.json", "tables.json"])
+def test_the_page_on_rare_positives_has_what_was_measured(file):
+    page, known = (STACO / "README.md").read_text(), json.loads((STACO / file).read_text())
+    ranges = [found for table in known.values() for found in (table.values() if file == "tables.json" else [table])]
+    cells = [values for found in ranges if isinstance(found, dict) for values in found.values()]
+    assert len(cells) >= 20
+    assert all(f"{np.mean(values):.3f} ({np.std(values):.3f})" in page for values in cells)
+
+
+def test_the_default_is_never_clearly_behind():
+    """On held-out rows of real tables: best, or within its standard deviation of the best."""
+    for table in json.loads((STACO / "tables.json").read_text()).values():
+        for found in (value for value in table.values() if isinstance(value, dict)):
+            best = max(np.mean(values) for values in found.values())
+            assert np.mean(found["default"]) >= best - np.std(found["default"])
