@@ -1,5 +1,6 @@
 """Functions of one point at a time: losses, outer functions, risks, penalties, domains; no data, no samples."""
 
+from xrisk.functions.ambiguity import ChiSquareBallRisk, KLBallRisk, WithMasses
 from xrisk.functions.block import (
     LogSumExp,
     MaxOuter,
@@ -141,6 +142,7 @@ __all__ = [
     "CappedSimplex",
     "ChiSquareA",
     "ChiSquareB",
+    "ChiSquareBallRisk",
     "ChiSquareRiskA",
     "ChiSquareRiskB",
     "ElasticNet",
@@ -153,6 +155,7 @@ __all__ = [
     "Huber",
     "Hyperplane",
     "Identity",
+    "KLBallRisk",
     "KLRisk",
     "L1Ball",
     "LeveragedBudget",
@@ -180,6 +183,7 @@ __all__ = [
     "Tilted",
     "TopSum",
     "Unpenalised",
+    "WithMasses",
     "WithThreshold",
     "block_conjugate",
     "block_dual_step",

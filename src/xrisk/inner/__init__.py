@@ -3,6 +3,7 @@
 from xrisk.data.rows import CSR, Dense, WithIntercept, add_row, as_rows, row_dot
 from xrisk.inner import group_passes as group_passes
 from xrisk.inner import pair_passes as pair_passes
+from xrisk.inner import sample_passes as sample_passes
 from xrisk.inner.callables import Callables
 from xrisk.inner.deviations import Deviations
 from xrisk.inner.generated import Generated, GeneratedSimulator, generated_transitions
@@ -36,6 +37,7 @@ from xrisk.inner.oracle import (
 )
 from xrisk.inner.pairs import BatchEach, BatchForAll, Pairs, PooledPairs
 from xrisk.inner.perturbed import Dropout, Gaussian, Perturbed, Sampler
+from xrisk.inner.samples import Samples
 from xrisk.inner.shifted import Shifted
 from xrisk.inner.tail import Tail
 from xrisk.inner.transitions import Reweighted, Simulated, Transitions
@@ -64,6 +66,7 @@ __all__ = [
     "PooledPairs",
     "Reweighted",
     "Sampler",
+    "Samples",
     "Shifted",
     "Simulated",
     "SoftmaxModel",

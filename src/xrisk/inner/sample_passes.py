@@ -1,0 +1,137 @@
+"""Full passes over single rows."""
+
+import itertools
+
+import numpy as np
+
+from xrisk.compile import specialise
+from xrisk.data.products import column_squares, row_block, row_gram, sampled_rows
+from xrisk.data.rows import frozen
+from xrisk.data.threads import borders, in_parts
+from xrisk.inner.group_passes import add_model_hessian, model_score_size, model_visit
+from xrisk.inner.models import model_rows, model_scores
+from xrisk.inner.oracle import exact_values, exact_vjp
+from xrisk.inner.passes import (
+    CHUNK,
+    EPS,
+    Walk,
+    add_hessian,
+    add_squares,
+    chunks,
+    column_sizes,
+    jacobian,
+    pass_loss,
+    pass_rows,
+    sampled,
+    score_count,
+    score_size,
+    values_by_walk,
+    vjp_by_walk,
+    walk,
+    walk_rounding,
+    with_loss,
+    with_rows,
+)
+from xrisk.inner.samples import Samples
+from xrisk.inner.visitors import asks_gains, asks_moves, leaves_curvatures
+
+exact_values.of(Samples)(values_by_walk)
+exact_vjp.of(Samples)(vjp_by_walk)
+
+
+@pass_rows.of(Samples)
+def _(g):
+    return g.model.rows
+
+
+@pass_loss.of(Samples)
+def _(g):
+    return g.model.loss
+
+
+@with_loss.of(Samples)
+def _(g, loss):
+    return Samples(g.model._replace(loss=loss))
+
+
+@with_rows.of(Samples)
+def _(g, rows):
+    return Samples(g.model._replace(rows=rows))
+
+
+@score_count.of(Samples)
+def _(g):
+    return model_scores(g.model)
+
+
+@walk.of(Samples)
+def _(g, visitor, at, share):
+    rows, scores = model_rows(g.model), model_scores(g.model)
+    sums = np.empty((rows, 4))
+    coefs = np.empty((scores + leaves_curvatures(visitor), rows if share.size else 0))
+    look = specialise(model_visit(g.model), visitor, g.model.loss)
+    z, move = (at.z, at.move) if scores > 1 else (_one_score(at.z), _one_score(at.move))
+
+    def part(low: int, high: int) -> None:
+        seen = np.empty((scores + 5, min(2 * CHUNK, high - low)))
+        for start, stop in itertools.pairwise(chunks(low, high)):
+            here, moved = slice(start, stop), z[start:stop]
+            if asks_moves(visitor):
+                moved = move[here]
+            if asks_gains(visitor):
+                moved = (moved.T * at.gain[here]).T
+            look(visitor, g.model.loss, z[here], moved, at.off[here], at.lean[here], g.model.target[here], seen)
+            sums[here] = seen[:4, : stop - start].T
+            if share.size:
+                np.multiply(seen[4 : 4 + len(coefs), : stop - start], share[here], out=coefs[:, here])
+
+    in_parts(part, borders(rows, 0.5 * scores))
+    return Walk(sums, coefs)
+
+
+def _one_score(z: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(z[:, 0])
+
+
+@walk_rounding.of(Samples)
+def _(g):
+    return 64 * EPS
+
+
+@add_hessian.of(Samples)
+def _(g, visitor, at, share, curvatures, H):
+    add_model_hessian(g.model, at, curvatures, H)
+
+
+@add_squares.of(Samples)
+def _(g, visitor, at, c, H):
+    slopes, d = walk(g, visitor, at, np.ones(c.size)).coefs, H.shape[0] // model_scores(g.model)
+    for a in range(model_scores(g.model)):
+        for b in range(a + 1):
+            block = row_gram(g.model.rows, c * slopes[a] * slopes[b])
+            H[a * d : (a + 1) * d, b * d : (b + 1) * d] += block
+            if a != b:
+                H[b * d : (b + 1) * d, a * d : (a + 1) * d] += block
+
+
+@jacobian.of(Samples)
+def _(g, visitor, at):
+    slopes = walk(g, visitor, at, np.ones(model_rows(g.model))).coefs[: model_scores(g.model)]
+    rows = row_block(g.model.rows, np.arange(model_rows(g.model)))
+    return np.hstack([slope[:, None] * rows for slope in slopes])
+
+
+@column_sizes.of(Samples)
+def _(g):
+    return np.sqrt(np.tile(column_squares(g.model.rows), model_scores(g.model)))
+
+
+@score_size.of(Samples)
+def _(g):
+    return model_score_size(g.model)
+
+
+@sampled.of(Samples)
+def _(g, share, rng):
+    chosen = np.flatnonzero(rng.random(model_rows(g.model)) < share)
+    return Samples(g.model._replace(rows=sampled_rows(g.model.rows, chosen), target=frozen(g.model.target[chosen])))
