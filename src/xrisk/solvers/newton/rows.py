@@ -92,8 +92,8 @@ class RowNewton(NamedTuple):
     the losses is known: the Hessian of ρ is a diagonal less one or two products of vectors, so that a step takes one
     weighted Gram matrix, of the rows with a weight [1]_, or products with them where columns are many. A CVaR is
     smoothed by a χ² cost on the weights, which vanishes; KL and χ² risks of little strength begin with more of it.
-    Where rows are many, a sample of them is solved first. When the estimated gap is small enough, weights and slopes are
-    certified; the run ends when that is within ``tol``.
+    Where rows are many, a sample of them is solved first. When the estimated gap is small enough, weights and slopes
+    are certified; the run ends when that is within ``tol``.
 
     Parameters
     ----------
