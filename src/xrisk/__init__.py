@@ -18,6 +18,8 @@ from xrisk.run import Budget, Checkpoint, Result, Stop, Trace, minimize, resume
 if TYPE_CHECKING:
     from xrisk import datasets, metrics, race
     from xrisk.estimators import (
+        DROClassifier,
+        DRORegressor,
         GroupDROClassifier,
         GroupDRORegressor,
         MeanVariancePortfolio,
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 
 # what stands on scikit-learn is imported when it is first asked for: scikit-learn imports pandas where that is there
 ON_DEMAND = {
+    "DROClassifier": "estimators",
+    "DRORegressor": "estimators",
     "GroupDROClassifier": "estimators",
     "GroupDRORegressor": "estimators",
     "MeanVariancePortfolio": "estimators",
@@ -56,6 +60,8 @@ __all__ = [
     "Budget",
     "Certificate",
     "Checkpoint",
+    "DROClassifier",
+    "DRORegressor",
     "GroupDROClassifier",
     "GroupDRORegressor",
     "MeanVariancePortfolio",
