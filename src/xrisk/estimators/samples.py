@@ -36,10 +36,10 @@ TELLING = 100  # rows; of fewer nothing is said of their weights
 
 PARAMETERS = """
     The worst case is over distributions q near the observed one p, in which every row counts the same, or as
-    ``sample_weight`` says. What that buys is the tail of the loss: rows with large losses, whoever they are, count more. Of a
-    linear classifier it makes probabilities less confident where they are wrong; the ranking and the accuracy mostly
-    stay what they are. Where the tail itself is the aim, forecasts of probabilities and regression, it is the tool; for
-    named groups of rows use the group DRO estimators. Mislabelled rows have large losses too: look at
+    ``sample_weight`` says. What that buys is the tail of the loss: rows with large losses, whoever they are, count
+    more. Of a linear classifier it makes probabilities less confident where they are wrong; the ranking and the
+    accuracy mostly stay what they are. Where the tail itself is the aim, forecasts of probabilities and regression, it
+    is the tool; for named groups of rows use the group DRO estimators. Mislabelled rows have large losses too: look at
     ``heaviest_rows()``, and set an ``outlier_fraction`` where some labels are wrong.
 
     Parameters
@@ -52,7 +52,8 @@ PARAMETERS = """
     radius : float, optional
         Of the ball, for "kl" and "chi2"; it has no units, unlike ``strength``. {default} if neither is given.
     strength : float, optional
-        Of the cost, for "kl" and "chi2", in the units of the loss: a large one is close to the average of all rows, a small one to the worst row.
+        Of the cost, for "kl" and "chi2", in the units of the loss: a large one is close to the average of all rows, a
+        small one to the worst row.
     outlier_fraction : float
         Part of the rows, those of largest loss, that is set aside before the worst case is taken [1]_: found in rounds,
         each a fit of the other rows. The certificate is that of the last round, given the rows that are set aside.
@@ -210,8 +211,8 @@ class SampleRobust(LinearRobust):
         few = concentration(self.sample_weights_)
         if few:
             warnings.warn(
-                f"{counted(few, 'row carries', 'rows carry')} half of the weight of {self.sample_weights_.size}: look at "
-                "them with heaviest_rows(), and if they are errors set outlier_fraction or a smaller radius",
+                f"{counted(few, 'row carries', 'rows carry')} half of the weight of {self.sample_weights_.size}: "
+                "look at them with heaviest_rows(), and if they are errors set outlier_fraction or a smaller radius",
                 stacklevel=USER + 1,
             )
 
@@ -237,7 +238,7 @@ def concentration(weights: np.ndarray) -> int:
 @savable
 class DROClassifier(SampleRobust, LinearRobustClassifier):
     __doc__ = _documented(
-        "Linear classifier of least loss under the worst reweighting of its rows: min over w of max_q Σ qᵢℓᵢ(w) + r(w).",
+        "Linear classifier of least loss under the worst weights of its rows: min over w of max_q Σ qᵢℓᵢ(w) + r(w).",
         f"{quoted(CLASS_LOSSES)}; of more than two classes the logistic one is multinomial.",
         " (with more than two classes it is, as the coefficients are)",
         """
@@ -300,7 +301,7 @@ class DROClassifier(SampleRobust, LinearRobustClassifier):
 @savable
 class DRORegressor(SampleRobust, LinearRobustRegressor):
     __doc__ = _documented(
-        "Linear regression of least loss under the worst reweighting of its rows: min over w of max_q Σ qᵢℓᵢ(w) + r(w).",
+        "Linear regression of least loss under the worst weights of its rows: min over w of max_q Σ qᵢℓᵢ(w) + r(w).",
         f"{quoted(NUMBER_LOSSES)}; the squared one is ½(z−y)².",
         "",
         """
