@@ -10,8 +10,8 @@ from xrisk.compile import canonical
 from xrisk.data.products import sampled_rows
 from xrisk.data.rows import frozen
 from xrisk.data.threads import one_thread_each
-from xrisk.functions.ambiguity import worst
 from xrisk.functions.smoothing import smoothable_loss
+from xrisk.functions.worst import worst
 from xrisk.inner.oracle import Oracles, inner_samples, inner_size
 from xrisk.inner.passes import Slopes, pass_loss, score_size, scores_at, with_loss
 from xrisk.inner.samples import Samples
