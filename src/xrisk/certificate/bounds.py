@@ -25,6 +25,7 @@ from xrisk.certificate.rounding import (
     EPS,
     TINY,
     Weights,
+    base_weights,
     block_sizes,
     project_blocks,
     risk_above,
@@ -191,9 +192,9 @@ def _weights(problem: Problem, u: np.ndarray, known: Any) -> Iterator[Weights]:
             yield of(problem.outer, y)
     if not usable:
         yield of(problem.outer, _central(problem.outer, u.shape))
-    if is_risk(problem.outer) and risk_above(problem.outer, np.zeros(1)) < np.inf:
-        # of equal weights ρ* is zero, and has no digits to lose in λ
-        yield Weights(np.full(u.shape, 1.0 / len(u)), 0.0, 0.0, 16 * EPS)
+    if is_risk(problem.outer) and risk_above(problem.outer, np.zeros(len(u))) < np.inf:
+        # ρ* is zero at the base, and has no digits to lose in λ
+        yield Weights(base_weights(problem.outer, len(u))[:, None], 0.0, 0.0, 16 * EPS)
 
 
 def _worst(f: Any, u: np.ndarray) -> np.ndarray:

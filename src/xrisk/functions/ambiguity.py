@@ -121,7 +121,7 @@ def excess_value(u, p, strength, radius, q):
     d, top, scale, factor = standard(u, p)
     known = extent(d, p)
     least = min(strength * factor / scale, 1e300) if scale > 0.0 else strength
-    found, divergence, mean = chi_reweigh(d, p, known, least, radius, UNKNOWN, q)
+    found, _, _ = chi_reweigh(d, p, known, least, radius, UNKNOWN, q)
     above = 0.0
     if known.low < 0.0 and found.lam > 0.0:
         above = chi_bound(d, p, known, found.level, found.lam)
@@ -184,7 +184,7 @@ def chi_divergence(p, q):
 def mix_with_base(p, q, divergence, radius):
     """Mix q with the masses until its divergence, convex and zero there, is at most the radius, rounding included."""
     total = p.sum() if p.size > 0 else float(q.size)
-    above = divergence + 64.0 * EPS * (divergence + math.sqrt(divergence))
+    above = divergence + EPS * ((64.0 + 2.0 * p.size) * divergence + 64.0 * math.sqrt(divergence))
     if above > radius:
         keep = radius / above * (1.0 - 4.0 * EPS)
         for i in range(q.size):
