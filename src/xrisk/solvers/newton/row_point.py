@@ -238,7 +238,7 @@ def _by_conjugate_gradients(task: RowTask, point: RowPoint, grad: np.ndarray) ->
     scale = held + mean_bend * task.columns**2
 
     def times(v: np.ndarray) -> np.ndarray:
-        task.passes += 1
+        task.passes[:] += 1
         out = held * v + adjoint(task.inner, _bent(point, scores_at(task.inner, v)))
         for factor, pull in zip(case.scales, pulls, strict=True):
             out -= factor * float(pull @ v) * pull
