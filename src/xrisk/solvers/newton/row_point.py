@@ -10,8 +10,8 @@ from xrisk.data.rows import frozen
 from xrisk.functions import ChiSquareBallRisk, ChiSquareRiskA, CVaRRisk, KLBallRisk, KLRisk, WithMasses
 from xrisk.functions.worst import Worst, worst
 from xrisk.generic import generic
-from xrisk.inner.group_passes import add_model_hessian
-from xrisk.inner.passes import Scores, adjoint, pass_rows, score_count, scores_at, walk
+from xrisk.inner.oracle import inner_samples
+from xrisk.inner.passes import Scores, add_hessian, adjoint, pass_rows, score_count, scores_at, walk
 from xrisk.inner.visitors import SmoothedTerms
 from xrisk.problem import Problem, penalty_at
 from xrisk.solvers.newton.algebra import factored
@@ -104,7 +104,7 @@ def look(task: RowTask, x: np.ndarray, z: np.ndarray, theta: float, near: tuple[
     """The point x of scores z at smoothing ``theta``."""
     n, scores = z.shape
     done = walk(task.inner, SmoothedTerms(theta * task.size), Scores(z, z, z[:, 0], z[:, 0], NONE), np.ones(n))
-    task.passes[0] += 1
+    task.passes[1] += 1
     smooth, losses, held = (np.ascontiguousarray(done.sums[:, k]) for k in range(3))
     slopes = done.coefs[:scores]
     curvature = done.coefs[scores] if done.coefs.shape[0] > scores else NONE
@@ -118,7 +118,6 @@ def look(task: RowTask, x: np.ndarray, z: np.ndarray, theta: float, near: tuple[
 
 def gradient(task: RowTask, point: RowPoint) -> np.ndarray:
     """Gradient (d,) of the smoothed objective."""
-    task.passes[1] += 1
     held = wall_gradient(task.walls, point.x, point.theta * task.size) + point.theta * task.ridge * point.x
     return held + adjoint(task.inner, point.case.weights * point.slopes)
 
@@ -186,7 +185,7 @@ def direction(task: RowTask, point: RowPoint, grad: np.ndarray) -> np.ndarray:
 
 def _most_rows(task: RowTask, d: int) -> float:
     """Rows that a Hessian is made of: enough to be as good as all, and as many as take no longer than the passes."""
-    return max(HESSIAN_ROWS * d, 60.0 * task.inner.model.target.size / d)
+    return max(HESSIAN_ROWS * d, 60.0 * inner_samples(task.inner) / d)
 
 
 def hessian(task: RowTask, point: RowPoint) -> np.ndarray:
@@ -198,8 +197,8 @@ def hessian(task: RowTask, point: RowPoint) -> np.ndarray:
         bends, share = _thinned(bends, _most_rows(task, point.x.size))
         H += row_gram(pass_rows(task.inner), bends)
     else:
-        at = Scores(point.z, point.z, point.z[:, 0], point.z[:, 0], NONE)
-        add_model_hessian(task.inner.model, at, case.weights, H)
+        at = SmoothedTerms(point.theta * task.size), Scores(point.z, point.z, point.z[:, 0], point.z[:, 0], NONE)
+        add_hessian(task.inner, *at, NONE, case.weights, H)
         _add_squares(task, case.curvature, point.slopes, H)
     for scale, vector in zip(case.scales, case.vectors, strict=True):
         pull = adjoint(task.inner, vector * share * point.slopes)
