@@ -48,20 +48,25 @@ class Excess(NamedTuple):
 @kernel
 def extent(v, p):
     """`Extent` of values v (n,)."""
-    top, low, total, at, first = -np.inf, np.inf, 0.0, 0.0, 0.0
+    top, low = -np.inf, np.inf
     for i in range(v.size):
-        m = p[i] if p.size > 0 else 1.0
-        if m > 0.0:
-            low = min(low, v[i])
-            if v[i] > top:
-                top, at = v[i], 0.0
-            at += m if v[i] == top else 0.0
-            total += m
-    for i in range(v.size):
-        m = p[i] if p.size > 0 else 1.0
-        if m > 0.0:
-            first += m * (v[i] - top)
+        if p.size == 0 or p[i] > 0.0:
+            top, low = max(top, v[i]), min(low, v[i])
+    total, first, at = extent_sums(v, p, top)
     return Extent(top, low - top, max(first / total, low - top), total, at)
+
+
+@dot_loop
+def extent_sums(v, p, top):
+    """Σ p, Σ p (v − top), Σ p where v = top."""
+    total, first, at = 0.0, 0.0, 0.0
+    for i in range(v.size):
+        m = p[i] if p.size > 0 else 1.0
+        d = min(v[i] - top, 0.0)
+        total += m
+        first += m * d
+        at += m if d == 0.0 else 0.0
+    return total, first, at
 
 
 @kernel
