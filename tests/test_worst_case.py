@@ -268,7 +268,6 @@ def cvxpy_value(choice, v, p):
     return cp.Problem(cp.Maximize(q @ v - sum(costs)), limits).solve(solver=cp.CLARABEL)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("choice", [c for c in CHOICES[:-1] if c.get("radius") != 1e-9], ids=str)
 @pytest.mark.parametrize("seed", range(4))
 def test_values_equal_those_of_cvxpy(choice, seed):
