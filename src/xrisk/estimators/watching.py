@@ -76,7 +76,8 @@ class GapBar:
         self._first = max(self._first, left) if np.isfinite(left) else self._first
         share = 100.0 if left == 0.0 else 100.0 * (1.0 - left / self._first) if self._first else 0.0
         self._bar.update(max(share - self._bar.n, 0.0))
-        self._bar.set_postfix_str(f"{point.phase}: gap {relative:.1e}, tol {self._tol:.0e}")
+        gap = f"gap {relative:.1e}" if np.isfinite(relative) else "no gap yet"
+        self._bar.set_postfix_str(f"{point.phase}: {gap}, tol {self._tol:.0e}")
 
     def asked_to_stop(self) -> bool:
         self._bar.refresh()  # shows the time between two certificates
