@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from xrisk.applications import two_way_partial_auc
 from xrisk.applications.arguments import as_number
-from xrisk.certificate import NOTHING_PROVED
+from xrisk.certificate import NOTHING_PROVED, Certificate, certifiable, certify
 from xrisk.data.rows import as_rows, row_numbers
 from xrisk.estimators.anchored import Descent, check_columns, log_odds, prudent, some_rows, start_model, units_of
 from xrisk.estimators.base import FITTED, SOLVING, USER, Training, TwoClassRobust, check_finite
@@ -34,10 +34,10 @@ COLLAPSE = (
 )
 MAJORITY = (
     "the positive class is {!r}, {:.3g} % of the rows: of two labels the second in sorted order is the positive one, "
-    "and y == {!r} as labels would make the other one that"
+    "and y == {!r} in place of y makes it the other one"
 )
 SHORT = {  # what would help a descent that was cut short
-    Stop.INTERRUPTED: "the model is the best seen so far",
+    Stop.INTERRUPTED: "fit again with warm_start=True to go on from here",
     Stop.SECONDS: "a larger max_seconds would go on",
     Stop.ITERATIONS: "a larger max_iter would go on",
 }
@@ -120,7 +120,8 @@ class RegionClassifier(TwoClassRobust):
         check_columns(training.X)
         share = float((training.target > 0).mean())
         if share > COMMON:
-            warnings.warn(MAJORITY.format(self.classes_[1], 100.0 * share, self.classes_[0]), UserWarning, USER - 1)
+            rare, common = self.classes_.tolist()
+            warnings.warn(MAJORITY.format(common, 100.0 * share, rare), UserWarning, stacklevel=USER - 1)
         self.threshold_ = 0.0
         return self._bounded(training) if self.surrogate == "sigmoid" else self._fitted(training)
 
@@ -233,9 +234,15 @@ class RegionClassifier(TwoClassRobust):
                 w0 = start_model(X[learn], target[learn], start, descent)
                 w = w0
             if anchor < np.inf:
-                w = ranking.descended(w0, anchor, CV_STEPS).w
+                w = ranking.descended(w0, anchor, CV_STEPS, lambda step: descent.over()).w
+            if descent.over():
+                values[:] = np.nan
+                return
             scores[k, test] = units_of(ranking.scores(w), target[learn]).of(held.scores(w))
             values[k] = held.step_at(w).score
+
+    def _certified(self, problem: Problem, result: Result) -> Certificate:
+        return super()._certified(problem, result) if certifiable(problem) else certify(problem, result)
 
     def _keep(self, problem: Problem, result: Result, training: Training) -> None:
         super()._keep(problem, result, training)
