@@ -119,7 +119,7 @@ class RegionClassifier(TwoClassRobust):
         training = self._training(X, y)
         check_columns(training.X)
         share = float((training.target > 0).mean())
-        if share > COMMON:
+        if share > COMMON and self.classes_.dtype.kind not in "biuf":  # of numbers it is clear which
             rare, common = self.classes_.tolist()
             warnings.warn(MAJORITY.format(common, 100.0 * share, rare), UserWarning, stacklevel=USER - 1)
         self.threshold_ = 0.0
