@@ -67,11 +67,16 @@ def test_a_budget_of_calls_is_used_and_kept(study, calls):
 STACO = FOLDER.parent / "staco"
 
 
+def measured(file):
+    """Scores of every method, range and table."""
+    tables = json.loads((STACO / file).read_text()).values()
+    ranges = [found for table in tables for found in table.values() if isinstance(found, dict)]
+    return [values for found in ranges for values in found.values()]
+
+
 @pytest.mark.parametrize("file", ["expected.json", "tables.json"])
 def test_the_page_on_rare_positives_has_what_was_measured(file):
-    page, known = (STACO / "README.md").read_text(), json.loads((STACO / file).read_text())
-    ranges = [found for table in known.values() for found in (table.values() if file == "tables.json" else [table])]
-    cells = [values for found in ranges if isinstance(found, dict) for values in found.values()]
+    page, cells = (STACO / "README.md").read_text(), measured(file)
     assert len(cells) >= 20
     assert all(f"{np.mean(values):.3f} ({np.std(values):.3f})" in page for values in cells)
 
@@ -82,3 +87,53 @@ def test_the_default_is_never_clearly_behind():
         for found in (value for value in table.values() if isinstance(value, dict)):
             best = max(np.mean(values) for values in found.values())
             assert np.mean(found["default"]) >= best - np.std(found["default"])
+
+
+ALEXR = FOLDER.parent / "alexr"
+PARTIAL = json.loads((ALEXR / "expected.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def partial():
+    spec = importlib.util.spec_from_file_location("alexr_study", ALEXR / "study.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", PARTIAL)
+def test_the_page_on_partial_auc_has_the_table_that_was_measured(partial, name):
+    assert partial.as_markdown(name, PARTIAL[name]) in (ALEXR / "README.md").read_text()
+
+
+def test_every_table_of_the_page_on_partial_auc_was_run_and_drawn(partial):
+    assert list(PARTIAL) == list(partial.TABLES)
+    assert (ALEXR / "picture.png").exists()
+
+
+@pytest.mark.parametrize("name", PARTIAL)
+def test_no_sampled_method_is_below_the_certified_optimum(partial, name):
+    """Up to the tolerance of its proof."""
+    for known in PARTIAL[name].values():
+        best = np.array(known["certified optimum"]["objective"])
+        for method in partial.GRIDS:
+            assert (np.array(known[method]["objective"]) >= best * (1.0 - 1.1 * partial.TOL)).all()
+
+
+def test_settings_are_chosen_one_after_the_other(partial):
+    def attempt(solver):
+        return -abs(np.log(solver.step / 0.2)) - abs(np.log(solver.dual_step / 0.005)) - solver.theta
+
+    assert partial.tuned("ALEXR", attempt) == (0.2, 0.005, 0.1)
+
+
+def test_no_patient_is_in_two_parts(partial):
+    rng = np.random.default_rng(0)
+    z = {
+        "logits": np.tile(rng.integers(0, 20, (60, 1, 1)), (1, 1, 2)).astype(float),
+        "labels": rng.integers(0, 2, (60, 1)),
+        "label_names": np.array(["Mass"]),
+    }
+    z["patient"] = z["logits"][:, 0, 0].astype(int)  # what is in a column, up to its scale
+    parts = [set(rows[0][:, 0]) for rows in partial.xrays(z, 3, "Mass")]
+    assert sum(map(len, parts)) == len(np.unique(z["patient"])) == len(set.union(*parts))
