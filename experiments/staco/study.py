@@ -155,6 +155,18 @@ def cell(values: list[float]) -> str:
     return f"{np.mean(values):.3f} ({np.std(values):.3f})"
 
 
+def as_markdown(name: str, found: dict[str, Any]) -> str:
+    """The table of README.md; numbers were published of ijcnn1."""
+    known = [found[f"{low:g}, {high:g}"] for low, high in RATES]
+    lines = []
+    for method in known[0]:
+        theirs = [f"{x:.3f}" for x in PUBLISHED.get(method, ())] or ["–", "–"]
+        pairs = zip(theirs, (cell(table[method]) for table in known), strict=True)
+        lines.append(" | ".join([f"| {method}", *(f"{a} | {b}" if name == "ijcnn1" else b for a, b in pairs)]) + " |")
+    heads = [f"published, θ = {t} | ours" if name == "ijcnn1" else f"θ = {t}" for t in ("(0.5, 0.5)", "(0.75, 0.75)")]
+    return "\n".join([f"| method | {' | '.join(heads)} |", "|---" * (lines[0].count("|") - 1) + "|", *lines])
+
+
 def main(wanted: list[str]) -> None:
     target = HERE / "expected.json"
     known = json.loads(target.read_text()) if target.exists() else {}

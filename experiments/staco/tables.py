@@ -115,6 +115,28 @@ def scores(table: Table, min_tpr: float, max_fpr: float) -> dict[str, list[float
     return found
 
 
+def as_markdown(known: dict[str, Any]) -> str:
+    """The table of README.md."""
+    heads = ["table (rows × columns, positives)", "range", *models(0.5, 0.5)]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for name, table in known.items():
+        for rates in (f"{low:g}, {high:g}" for low, high in RANGES):
+            size = f"{name} ({table['rows']:,} × {table['columns']}, {table['positives']:,})"
+            cells = [f"{np.mean(v):.3f} ({np.std(v):.3f})" for v in table[rates].values()]
+            lines.append(f"| {' | '.join([size, rates, *cells])} |")
+    return "\n".join(lines)
+
+
+def verdict(known: dict[str, Any]) -> tuple[int, int, int]:
+    """In how many cells the default is best or level with the best, within one deviation of it, and below that."""
+    counts = [0, 0, 0]
+    for table in known.values():
+        for found in (table[f"{low:g}, {high:g}"] for low, high in RANGES):
+            behind = max(np.mean(v) for v in found.values()) - np.mean(found["default"])
+            counts[0 if behind < 5e-4 else 1 if behind <= np.std(found["default"]) else 2] += 1
+    return counts[0], counts[1], counts[2]
+
+
 def main(wanted: list[str]) -> None:
     target = HERE / "tables.json"
     known = json.loads(target.read_text()) if target.exists() else {}
