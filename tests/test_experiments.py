@@ -103,8 +103,8 @@ def test_the_page_on_partial_auc_has_the_table_that_was_measured(partial, name):
     assert partial.as_markdown(name, PARTIAL[name]) in (ALEXR / "README.md").read_text()
 
 
-def test_every_table_of_the_page_on_partial_auc_was_run_and_drawn(partial):
-    assert list(PARTIAL) == list(partial.TABLES)
+def test_every_table_with_published_numbers_was_run_and_drawn(partial):
+    assert set(partial.PUBLISHED) <= set(PARTIAL) <= set(partial.TABLES)
     assert (ALEXR / "picture.png").exists()
 
 

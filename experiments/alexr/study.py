@@ -237,7 +237,7 @@ def draw(found: dict[str, dict[str, Any]]) -> None:
     first = np.atleast_1d(axes)[0]
     first.set_yticks(range(len(names)), names)
     first.invert_yaxis()
-    first.legend(fontsize=8)
+    fig.legend(*first.get_legend_handles_labels(), loc="outside upper right", ncols=2, fontsize=8)
     fig.savefig(HERE / "picture.png", dpi=80)
     plt.close(fig)
 
