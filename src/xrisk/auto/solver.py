@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.auto.plan import Stage, by_cuts, expected, planned
+from xrisk.auto.plan import Stage, expected, planned
 from xrisk.certificate import NOTHING_PROVED, Certificate, between, certify_measured, measured, refuse_unknown
 from xrisk.data.threads import Interrupted, give_way, one_thread_each, uninterrupted
 from xrisk.generic import generic
@@ -29,7 +29,7 @@ from xrisk.solvers.base import (
     like_state,
     passes_made,
 )
-from xrisk.solvers.bundle import Bundle
+from xrisk.solvers.bundle import Bundle, by_cuts
 from xrisk.solvers.card import CERTIFIABLE, MethodCard
 from xrisk.solvers.lbfgs import NO_LBFGS, LBFGSState, SmoothedLBFGS
 from xrisk.solvers.newton.barrier import linear_size, walls_of

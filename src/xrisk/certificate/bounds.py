@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.certificate.cuts import cut_bounds, has_cuts
 from xrisk.certificate.passes import (
     Bounded,
     Measured,
@@ -31,7 +32,7 @@ from xrisk.certificate.rounding import (
     risk_above,
     risk_terms,
 )
-from xrisk.compile import kernel, worthwhile
+from xrisk.compile import canonical, kernel, worthwhile
 from xrisk.data.threads import Interrupted, one_thread_each
 from xrisk.functions import (
     block_is_monotone,
@@ -75,7 +76,8 @@ def certify(problem: Problem, result: Any) -> Certificate:
     ----------
     problem : Problem
         Inner functions with full passes (group means of a linear or softmax model, means over pairs of rows), and an
-        outer function or risk, loss and penalty whose rounding is known: a proof refuses what it does not know.
+        outer function or risk, loss and penalty whose rounding is known: a proof refuses what it does not know. Of
+        losses in the tail of pairs the cuts at the point and at zero are tried; the run of `Bundle` proves more.
     result : Result, or anything with ``w`` and, if known, ``dual`` (n, m) and ``slopes``
         The point and the dual weights; these need not be feasible, they are moved to where they are.
 
@@ -101,6 +103,9 @@ def certify(problem: Problem, result: Any) -> Certificate:
     True
     """
     problem.check()
+    if not certifiable(problem) and has_cuts(problem):
+        problem = canonical(problem)
+        return between(*cut_bounds(problem, _point(problem, result)))
     return certify_measured(measured(problem), result)
 
 
@@ -131,7 +136,7 @@ NOTHING_PROVED = Certificate(np.inf, -np.inf, np.inf, np.inf)
 
 
 def certifiable(problem: Problem) -> bool:
-    """Whether `certify` knows every part of the problem."""
+    """Whether `certify` knows every part of the problem by walks over its samples."""
     return unknown_part(problem) is None
 
 

@@ -195,8 +195,11 @@ class LinearRobust(CallbackSupport, BaseEstimator):
         return self
 
     def _watchers(self, training: Training) -> list[Any]:
-        watchers: list[Any] = [GapBar(self.tol)] if self.verbose and isinstance(self.solver, str) else []
+        watchers: list[Any] = [self._bar()] if self.verbose and isinstance(self.solver, str) else []
         return [*watchers, Callbacks(self, training)] if hasattr(self, "_init_callback_context") else watchers
+
+    def _bar(self) -> Any:
+        return GapBar(self.tol)
 
     def _validated(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         return validate_data(

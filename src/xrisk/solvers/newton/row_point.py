@@ -22,6 +22,7 @@ HESSIAN_ROWS = 50  # for each variable, at the least
 READ_RATE, PRODUCT_RATE = 1e10, 2.5e10  # bytes and operations in a second
 SOLVES = 30  # products with the Hessian that conjugate gradients are expected to take
 MOST_SOLVES = 200
+MOST_DIVERGENCE = 10.0  # of weights from equal ones: log n of 20,000 rows
 NONE = np.zeros(0)
 
 
@@ -64,7 +65,7 @@ def _(rho, amount, n):
 
 @risk_smoothing.of(KLRisk)
 def _(rho, amount, n):
-    return max(amount / max(np.log(n), 1.0) - rho.lam, 0.0)
+    return max(amount / MOST_DIVERGENCE - rho.lam, 0.0)
 
 
 @risk_smoothing.of(ChiSquareRiskA)
@@ -75,7 +76,7 @@ def _(rho, amount, n):
 @risk_smoothing.of(KLBallRisk)
 @risk_smoothing.of(ChiSquareBallRisk)
 def _(rho, amount, n):
-    return max(amount / max(min(rho.radius, np.log(n)), 1e-3) - rho.strength, 0.0)
+    return max(amount / min(max(rho.radius, 1e-3), MOST_DIVERGENCE) - rho.strength, 0.0)
 
 
 @risk_smoothing.of(WithMasses)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.certificate import Certificate, between, certify_measured, measured, refuse_unknown
+from xrisk.certificate.rounding import base_weights
 from xrisk.compile import canonical
 from xrisk.data.products import sampled_rows
 from xrisk.data.rows import frozen
@@ -33,7 +34,7 @@ from xrisk.solvers.newton.row_point import (
     smoothing_gap,
     value_at,
 )
-from xrisk.solvers.newton.smoothed import START, VANISHING, centred_columns, next_step
+from xrisk.solvers.newton.smoothed import START, VANISHING, bends, centred_columns, next_step
 
 SAMPLE = 0.05  # share of the rows to start with
 SAMPLE_TOL = 0.02  # to which these are solved
@@ -196,8 +197,8 @@ def row_task(problem: Problem) -> RowTask:
     losses = look(task, zero, scores_at(g, zero), 0.0, ()).losses
     if not np.isfinite(losses).all():
         raise ValueError("the losses overflow near w = 0, where a full-batch method starts: scale the data down")
-    size = float(np.abs(losses).mean()) or 1.0
-    loose = (walls.l2 == 0.0) & (walls.strength == 0.0)
+    size = float(base_weights(problem.outer, losses.size) @ np.abs(losses)) or 1.0
+    loose = (walls.l2 == 0.0) & (walls.strength == 0.0) & bends(problem.inner)  # on a smoothed kink nothing rests
     ridge = np.where(loose, VANISHING * size * (columns / score_size(g)) ** 2, 0.0)
     return task._replace(size=size, ridge=ridge)
 
