@@ -150,7 +150,7 @@ class Auto(NamedTuple):
         if by_cuts(problem):
             return Bundle(self.tol).prepare(problem)
         if takes_rows(problem):
-            return RowNewton(self.tol).prepare(problem)
+            return RowNewton(self.tol, self.weights).prepare(problem)
         refuse_unknown(problem)
         stages, costs = tuple(planned(self, problem)), expected(self, problem)
         last = stages[-1].task

@@ -7,6 +7,7 @@ import numpy as np
 
 from xrisk.applications import AMBIGUITIES, CLASS_LOSSES, NUMBER_LOSSES, sample_dro
 from xrisk.applications.arguments import as_number, quoted
+from xrisk.certificate.rounding import base_weights
 from xrisk.data.rows import frozen
 from xrisk.estimators.base import (
     FITTED,
@@ -20,7 +21,7 @@ from xrisk.estimators.base import (
 )
 from xrisk.estimators.groups import distribution
 from xrisk.estimators.watching import with_callbacks
-from xrisk.functions import CVaRRisk, WithMasses
+from xrisk.functions import CVaRRisk, WithMasses, worst
 from xrisk.functions.parameters import require
 from xrisk.inner.oracle import exact_values, inner_count
 from xrisk.phrases import counted
@@ -173,24 +174,24 @@ class SampleRobust(LinearRobust):
         self.outliers_ = np.zeros(0, dtype=np.int64)
         if not self.outlier_fraction:
             return super()._solve(problem, watchers, start)
-        risk, n = problem.outer, inner_count(problem.inner)
-        masses = risk.masses if isinstance(risk, WithMasses) else np.full(n, 1.0 / n)
-        plain = risk.risk if isinstance(risk, WithMasses) else risk
-        begun = now()
-        result = super()._solve(problem._replace(outer=WithMasses(CVaRRisk(1.0), frozen(masses))), watchers, start)
+        masses, begun = base_weights(problem.outer, inner_count(problem.inner)), now()
+        plain = getattr(problem.outer, "risk", problem.outer)
+        result = super()._solve(_weighed(problem, CVaRRisk(1.0), masses), watchers, start)
+        left = masses
         for _ in range(ROUNDS):
-            aside = set_aside(self._losses(problem, result.w), masses, self.outlier_fraction)
-            settled = np.array_equal(aside, self.outliers_) and result.stop is Stop.CONVERGED
-            if settled or (self.max_seconds is not None and now() - begun > self.max_seconds):
+            before, left = left, without_worst(self._losses(problem, result.w), masses, self.outlier_fraction)
+            out_of_time = self.max_seconds is not None and now() - begun > self.max_seconds
+            if np.array_equal(before, left) or out_of_time or result.stop is Stop.INTERRUPTED:
                 break
-            self.outliers_ = aside
-            left = masses.copy()
-            left[aside] = 0.0
-            rest = problem._replace(outer=WithMasses(plain, frozen(left / left.sum())))
-            result = super()._solve(rest, watchers, (result.w, None))
-            if result.stop is Stop.INTERRUPTED:
-                break
+            self.outliers_ = np.flatnonzero((left == 0.0) & (masses > 0.0))
+            result = super()._solve(_weighed(problem, plain, left), watchers, (result.w, None))
         return result
+
+    def _weights(self, problem: Problem, result: Result) -> np.ndarray:
+        """The worst-case distribution: proved by "auto"; of a sampled solver that at its solution."""
+        if isinstance(self.solver, str):
+            return distribution(result.dual[:, 0])
+        return worst(problem.outer, self._losses(problem, result.w), 0.0).weights
 
     def _losses(self, problem: Problem, w: np.ndarray) -> np.ndarray:
         losses = np.empty((inner_count(problem.inner), 1))
@@ -207,7 +208,7 @@ class SampleRobust(LinearRobust):
 
     def _keep(self, problem: Problem, result: Result, training: Training) -> None:
         super()._keep(problem, result, training)
-        self.sample_weights_ = distribution(result.dual[:, 0])
+        self.sample_weights_ = self._weights(problem, result)
         few = concentration(self.sample_weights_)
         if few:
             warnings.warn(
@@ -217,11 +218,19 @@ class SampleRobust(LinearRobust):
             )
 
 
-def set_aside(losses: np.ndarray, masses: np.ndarray, share: float) -> np.ndarray:
-    """Numbers of the rows of largest loss, in order, whose masses together are at most ``share``."""
+def _weighed(problem: Problem, risk: Any, masses: np.ndarray) -> Problem:
+    """The problem under a risk of rows with these masses."""
+    return problem._replace(outer=WithMasses(risk, frozen(masses)))
+
+
+def without_worst(losses: np.ndarray, masses: np.ndarray, share: float) -> np.ndarray:
+    """The masses as a distribution without the ``share`` of largest loss, the last row in part."""
     order = np.argsort(-losses, kind="stable")
-    kept = np.cumsum(masses[order]) <= share * (1.0 + 1e-9)
-    return np.sort(order[kept])
+    before = np.cumsum(masses[order]) - masses[order]
+    left = masses.copy()
+    left[order] -= np.clip(share - before, 0.0, masses[order])
+    left[left < 1e-9 * masses] = 0.0  # what rounding leaves of a row
+    return left / left.sum()
 
 
 def concentration(weights: np.ndarray) -> int:

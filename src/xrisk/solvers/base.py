@@ -305,7 +305,7 @@ def register_full_batch(cls: type, endings: tuple[Stop | None, ...], phase: str)
 
     check_state.of(cls)(lambda solver, state: check_code("ended", state.ended, endings))
     known_stop.of(cls)(lambda solver, state: endings[state.ended])
-    known_phase.of(cls)(lambda solver, state: phase)
+    known_phase.of(cls)(lambda solver, state: phase if state.t else "start")
     known_value.of(cls)(lambda solver, state: state.value)
     known_gap.of(cls)(lambda solver, state: state.gap)
     iterations_made.of(cls)(lambda solver, state, asked: state.t)
