@@ -10,10 +10,11 @@ from numba.extending import register_jitable
 from xrisk.compile import kernel, worthwhile
 from xrisk.data.rows import fetch_row
 from xrisk.functions import KLBallRisk, KLRisk, WithMasses, risk_weights
+from xrisk.functions.ambiguity import reweigh
 from xrisk.functions.parameters import non_negative
 from xrisk.functions.special import norm
 from xrisk.generic import generic
-from xrisk.inner.models import add_batch_grads, batch_losses, model_rows
+from xrisk.inner.models import add_batch_grads, batch_losses
 from xrisk.inner.oracle import inner_count, uniform_index
 from xrisk.inner.samples import Samples
 from xrisk.problem import Problem, inner_values
@@ -39,8 +40,8 @@ def new_rows(g, size):
 
 
 @generic
-def draw_rows(g, rho, rng, batch):
-    """Draw rows, each as likely as any other and with replacement; a batch without any mass is drawn anew."""
+def place_row(g, k, batch, b):
+    """Make row k the b-th of the batch."""
 
 
 @generic
@@ -86,17 +87,11 @@ def _(g, size):
     )
 
 
-@draw_rows.of(Samples)
-def _(g, rho, rng, batch):
-    n, total = model_rows(g.model), 0.0
-    while total <= 0.0:
-        for b in range(batch.rows.size):
-            k = uniform_index(rng, 0, n)
-            batch.rows[b] = k
-            batch.target[b] = g.model.target[k]
-            batch.factors[b] = mass_factor(rho, k, n)
-            total += batch.factors[b]
-            fetch_row(g.model.rows, k)
+@place_row.of(Samples)
+def _(g, k, batch, b):
+    batch.rows[b] = k
+    batch.target[b] = g.model.target[k]
+    fetch_row(g.model.rows, k)
 
 
 @read_losses.of(Samples)
@@ -172,12 +167,16 @@ def _(rho, floor):
     return rho._replace(risk=floored(rho.risk, floor))
 
 
-ROWS = Need("single rows as inner functions, Samples", lambda problem: draw_rows.implemented(problem.inner), "inner")
+ROWS = Need("single rows as inner functions, Samples", lambda problem: place_row.implemented(problem.inner), "inner")
 KL_RISK = Need(
     "a risk under KL divergence, KLRisk or KLBallRisk",
     lambda problem: temperature_range.implemented(bare_risk(problem.outer)),
 )
 KL_PRICE = Need("a price on KL divergence, KLRisk", lambda problem: type(bare_risk(problem.outer)) is KLRisk)
+WORST_CASE = Need(
+    "a CVaR, or a risk under KL or χ² divergence, ball or price",
+    lambda problem: reweigh.implemented(bare_risk(problem.outer)),
+)
 EQUAL_MASSES = Need("rows of equal mass", lambda problem: type(problem.outer) is not WithMasses)
 
 CHECKS: dict[str, Any] = {
@@ -245,6 +244,40 @@ def worst_weights(problem: Problem, w: np.ndarray) -> np.ndarray:
 @kernel
 def write_weights_of_risk(rho, u, q):
     risk_weights(rho, u, q)
+
+
+@register_jitable
+def draw_rows(g, rho, rng, batch):
+    """Draw rows, each as likely as any other and with replacement; a batch without any mass is drawn anew."""
+    n, total = inner_count(g), 0.0
+    while total <= 0.0:
+        for b in range(batch.rows.size):
+            k = uniform_index(rng, 0, n)
+            place_row(g, k, batch, b)
+            batch.factors[b] = mass_factor(rho, k, n)
+            total += batch.factors[b]
+
+
+@register_jitable
+def rows_between(batch, low, high):
+    """The batch of the rows at places low, …, high − 1."""
+    return RowBatch(
+        batch.rows[low:high],
+        batch.target[low:high],
+        batch.factors[low:high],
+        batch.losses[low:high],
+        batch.scales[low:high],
+        batch.work[low:high],
+    )
+
+
+@register_jitable
+def add_worst_case(rho, batch, weight):
+    """Add weight times the worst-case weights of the batch to its scales."""
+    if largest_loss(batch.losses, batch.factors) > -np.inf:  # else no row has mass
+        reweigh(bare_risk(rho), batch.factors, batch.losses, batch.work)
+        for b in range(batch.work.size):
+            batch.scales[b] += weight * batch.work[b]
 
 
 @register_jitable
