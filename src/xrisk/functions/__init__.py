@@ -115,6 +115,7 @@ from xrisk.functions.risk import (
     MaxRisk,
     risk_cap,
     risk_conjugate,
+    risk_is_capped,
     risk_is_support,
     risk_outer,
     risk_project,
@@ -129,6 +130,7 @@ from xrisk.functions.simplex import (
     project_capped_simplex,
     project_simplex,
 )
+from xrisk.functions.worst import Worst, worst
 
 __all__ = [
     "L1",
@@ -185,6 +187,7 @@ __all__ = [
     "Unpenalised",
     "WithMasses",
     "WithThreshold",
+    "Worst",
     "block_conjugate",
     "block_dual_step",
     "block_entropy_step",
@@ -236,6 +239,7 @@ __all__ = [
     "prox",
     "risk_cap",
     "risk_conjugate",
+    "risk_is_capped",
     "risk_is_support",
     "risk_outer",
     "risk_project",
@@ -249,4 +253,5 @@ __all__ = [
     "scores_value",
     "shrink",
     "support_point",
+    "worst",
 ]

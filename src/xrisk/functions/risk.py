@@ -61,6 +61,11 @@ def risk_is_support(rho: Any) -> bool:
     """Whether ρ* is zero on the dual set, so that ρ(u) is the largest ⟨q, u⟩ over it."""
 
 
+@generic
+def risk_is_capped(rho: Any) -> bool:
+    """Whether the dual set is all of the simplex with q_i ≤ `risk_cap`, and ρ* zero on it."""
+
+
 class MaxRisk(NamedTuple):
     """ρ(u) = max_i u_i.
 
@@ -151,6 +156,9 @@ def _(rho, n):
 risk_is_support.otherwise(lambda rho: False)
 risk_is_support.of(MaxRisk)(lambda rho: True)
 risk_is_support.of(CVaRRisk)(lambda rho: True)
+risk_is_capped.otherwise(lambda rho: False)
+risk_is_capped.of(MaxRisk)(lambda rho: True)
+risk_is_capped.of(CVaRRisk)(lambda rho: True)
 
 
 @risk_project.of(MaxRisk)

@@ -12,7 +12,7 @@ from xrisk.functions import (
     block_lipschitz,
     penalty_convexity,
     risk_cap,
-    risk_is_support,
+    risk_is_capped,
 )
 from xrisk.inner.numbered import has_parts, shared_count
 from xrisk.inner.oracle import (
@@ -110,10 +110,10 @@ SINGLE_SAMPLES = Need(
     "inner",
 )
 RISK = Need("a joint risk of the inner values", lambda problem: is_risk(problem.outer))
-SUPPORT_RISK = Need("the maximum or a CVaR of the inner values", lambda problem: bool(risk_is_support(problem.outer)))
+SUPPORT_RISK = Need("the maximum or a CVaR of the inner values", lambda problem: bool(risk_is_capped(problem.outer)))
 MAXIMUM = Need(
     "the maximum of the inner values, or a CVaR of 1/n of them",
-    lambda problem: bool(risk_is_support(problem.outer) and risk_cap(problem.outer, inner_count(problem.inner)) == 1.0),
+    lambda problem: bool(risk_is_capped(problem.outer) and risk_cap(problem.outer, inner_count(problem.inner)) == 1.0),
 )
 
 
