@@ -147,9 +147,7 @@ def tilt_gently(v, p, known, lam, q):
     small, product = small / known.total, product / known.total
     mean, logs = product / (1.0 + small), math.log1p(small)
     divergence, variance = max(mean - logs, 0.0), max(second / total - mean * mean, 0.0)
-    return Tilt(
-        divergence, variance, known.mean + lam * mean, known.mean + lam * logs, total, 1e-15 * divergence
-    )
+    return Tilt(divergence, variance, known.mean + lam * mean, known.mean + lam * logs, total, 1e-15 * divergence)
 
 
 @kernel

@@ -28,7 +28,7 @@ class MomentumSGD(NamedTuple):
 
     For a batch 𝓑 of rows of the pool::
 
-        v ← μv + ∇ℓ(w_t; 𝓑),    w_{t+1} = prox_{s r}( w_t − s v )
+        v ← μv + ∇ℓ(w_t; 𝓑),    w_{t+1} = prox_{s′ r}( w_t − s v ),    s′ = s/(1 − μ)
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class MomentumSGD(NamedTuple):
     -----
     As `SGD`, it does not minimise the problem as stated, but the mean over all rows, of groups Σᵢ (nᵢ/N) gᵢ(w) + r(w):
     the baseline that robust methods are compared with. The rule is that of PyTorch's SGD with ``momentum``, but for
-    the prox in the place of weight decay.
+    the prox in the place of weight decay; it has the step s′ that momentum comes to, with s it would weigh r by 1 − μ.
 
     Examples
     --------
@@ -119,6 +119,6 @@ def momentumsgd_steps(problem, state, solver, n_steps, rng):
         batch_vjp(g, 0, w, batch, one, 1.0, v)
         for j in range(w.size):
             w[j] -= step * v[j]
-        prox(r, w, step)
+        prox(r, w, step / (1.0 - solver.inertia))
         average_into(w_mean, w, average_weight(solver.average, t))
     return MomentumSGDState(w, v, w_mean, t0 + n_steps)

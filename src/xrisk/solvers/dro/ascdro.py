@@ -133,9 +133,7 @@ class ASCDRO(NamedTuple):
         return with_temperature(problem, self, w)
 
     def init(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> ASCDROState:
-        return ASCDROState(
-            x.copy(), x.copy(), np.zeros(x.size), 0.0, 0.0, x.copy(), divergence_limit(problem), 0, 0
-        )
+        return ASCDROState(x.copy(), x.copy(), np.zeros(x.size), 0.0, 0.0, x.copy(), divergence_limit(problem), 0, 0)
 
     def advance(self, problem: Problem, state: ASCDROState, n_steps: int, rng: np.random.Generator) -> ASCDROState:
         return specialise(ascdro_steps, problem, self)(problem, state, self, n_steps, rng)

@@ -38,7 +38,7 @@ class FastDRO(NamedTuple):
     For a batch of B rows, with the worst case q of the risk over them as if they were all there is::
 
         q = argmax ⟨q, v(w_t)⟩ − (price of q),    g = Σ_b q_b ∇v_b(w_t)
-        V ← μV + g,    w_{t+1} = prox_{s r}( w_t − s (g + μV) )
+        V ← μV + g,    w_{t+1} = prox_{s′ r}( w_t − s (g + μV) ),    s′ = s/(1 − μ)
 
     Parameters
     ----------
@@ -55,7 +55,8 @@ class FastDRO(NamedTuple):
     -----
     It minimises the mean risk of a batch, which is below the risk of all rows: by about 1/√B for balls and CVaR, 1/B
     for prices (recalled). Larger batches, or `FastDROMLMC`, come closer. KL balls are not in the authors' code, and
-    are taken in the same way. q is exact, O(B) to O(B log B). With unequal masses p every row counts n·pᵢ times.
+    are taken in the same way. The prox has the step s′ that momentum comes to: with s it would weigh r by 1 − μ. q is
+    exact, O(B) to O(B log B). With unequal masses p every row counts n·pᵢ times.
 
     References
     ----------
@@ -130,6 +131,6 @@ def fastdro_steps(problem, state, solver, n_steps, rng):
         for j in range(w.size):
             v[j] = solver.inertia * v[j] + grad[j]
             w[j] -= step * (grad[j] + solver.inertia * v[j])
-        prox(r, w, step)
+        prox(r, w, step / (1.0 - solver.inertia))
         average_into(w_mean, w, average_weight(solver.average, t))
     return FastDROState(w, v, w_mean, t0 + n_steps)

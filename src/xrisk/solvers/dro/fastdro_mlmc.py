@@ -43,7 +43,7 @@ class FastDROMLMC(NamedTuple):
     A level J = 0, …, K with P(J) = 2^{−(J+1)}, what is left for K; m = 2ᴶB rows, L the risk over some of them::
 
         L̂ = L(first B/2) + ( L(all m) − ½ L(first half) − ½ L(second half) )/P(J),    g = ∇L̂(w_t)
-        V ← μV + g,    w_{t+1} = prox_{s r}( w_t − s (g + μV) )
+        V ← μV + g,    w_{t+1} = prox_{s′ r}( w_t − s (g + μV) ),    s′ = s/(1 − μ)
 
     Parameters
     ----------
@@ -170,6 +170,6 @@ def fastdromlmc_steps(problem, state, solver, n_steps, rng):
         for j in range(w.size):
             v[j] = solver.inertia * v[j] + grad[j]
             w[j] -= step * (grad[j] + solver.inertia * v[j])
-        prox(r, w, step)
+        prox(r, w, step / (1.0 - solver.inertia))
         average_into(w_mean, w, average_weight(solver.average, t))
     return FastDROMLMCState(w, v, w_mean, rows, t0 + n_steps)

@@ -102,7 +102,7 @@ class RECOVER(NamedTuple):
             "reconstructed",
             values="2B",
             gradients="2B",
-            rate="non-convex 1/ε³ to a gradient of length ε; 1/(με) in the objective under a Polyak–Łojasiewicz condition",
+            rate="non-convex 1/ε³ to a gradient of length ε; 1/(με) under a Polyak–Łojasiewicz condition",
             needs=(ROWS, KL_PRICE, EQUAL_MASSES),
             theory=(SMOOTH_INNER,),
         )

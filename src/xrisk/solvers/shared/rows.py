@@ -79,6 +79,21 @@ def floored(rho, floor):
     """The risk with a price on KL: ``floor`` where it has none, without which λ has no bound below."""
 
 
+@generic
+def softened(rho, kappa):
+    """The risk that has the price KL + κ times its own on the weights."""
+
+
+@softened.of(KLRisk)
+def _(rho, kappa):
+    return KLRisk(1.0 + kappa * rho.lam)
+
+
+@softened.of(KLBallRisk)
+def _(rho, kappa):
+    return KLBallRisk(rho.radius, 1.0 + kappa * rho.strength)
+
+
 @new_rows.of(Samples)
 def _(g, size):
     target = np.empty(size, dtype=g.model.target.dtype)
@@ -388,3 +403,20 @@ def shorten(z, longest):
     if length > longest:
         for j in range(z.size):
             z[j] *= longest / length
+
+
+@register_jitable
+def weights_step(rho, kappa, logits, least, p):
+    """p ← argmax over q of ⟨q, logits⟩ − KL(q) − κ (price of q), mixed with equal weights so that pᵢ ≥ least/n (B12).
+
+    With logits κ·ĝ + log p this is the step of mirror ascent under KL divergence.
+    """
+    reweigh(softened(rho, kappa), np.empty(0), logits, p)
+    for i in range(p.size):
+        p[i] = (1.0 - least) * p[i] + least / p.size
+
+
+def check_least(least: Any) -> None:
+    """Refuse a share of the equal weights that is none, or leaves nothing to choose."""
+    if not 0.0 < least < 1.0:
+        raise ValueError(f"least must lie strictly between 0 and 1, got {least!r}")
