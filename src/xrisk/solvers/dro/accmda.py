@@ -26,6 +26,7 @@ from xrisk.solvers.shared.rows import (
     draw_rows,
     new_rows,
     prepare_rows,
+    raise_least,
     read_losses,
     temperature_range,
 )
@@ -48,8 +49,7 @@ def _(rho, q, least):
     onto_simplex(q, least)
     if kl_divergence(np.empty(0), q) > rho.radius:
         onto_kl_ball(before, rho.radius, q)
-        for i in range(q.size):
-            q[i] = (1.0 - least) * q[i] + least / q.size
+        raise_least(q, least)
 
 
 @register_jitable
@@ -150,7 +150,7 @@ class AccMDA(NamedTuple):
     -----
     O(n) per iteration. ∇_p f is estimated by mean n vᵢeᵢ − λ₀(log(n p) + 1), the price exactly. v and y begin at 0, so
     the first iteration but shrinks. Π is the Euclidean projection on weights of at least δ/n; on a ball, its exact
-    projection by two nested equations, then mixed with a share δ of equal weights. Public implementations descend in p
+    projection by two nested equations, what is below δ/n then raised to it. Public implementations descend in p
     where the method ascends; ours ascends. The paper has no penalty: ours enters by its prox.
 
     References

@@ -165,7 +165,7 @@ def ascdro_steps(problem, state, solver, n_steps, rng):
         total = tilt(batch.losses, batch.factors, lam, m, batch.scales)
         fill_zero(grad)
         add_gradients(g, w, batch, batch.scales, grad[:-1])
-        steepest = max(steepest, norm(grad[:-1]) / total)
+        steepest = max(steepest, norm(grad[:-1]) / total) if total > 0.0 else steepest
         grad[-1] = -mean_loss(batch.losses, batch.scales) / lam
         for j in range(x.size):
             q[j] = kept * q[j] + grad[j] / lam

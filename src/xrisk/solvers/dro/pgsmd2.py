@@ -61,7 +61,7 @@ class PGSMD2(NamedTuple):
     epoch : int or Lengthening(first) or Growing(first, factor)
         Iterations of the stages, first·j of stage j by default.
     least : float
-        δ in (0, 1): weights are mixed with a share δ of equal ones.
+        δ in (0, 1): weights below δ/n are raised to it.
     batch : int
         Rows per iteration B, with replacement.
 
@@ -91,7 +91,7 @@ class PGSMD2(NamedTuple):
     """
 
     step: float | Decreasing | Stagewise = 0.2
-    dual_step: float | Decreasing | Stagewise = 0.5
+    dual_step: float | Decreasing | Stagewise = 10.0
     strength: float = 0.1
     epoch: Any = Lengthening(100)
     least: float = 0.01
@@ -127,7 +127,8 @@ class PGSMD2(NamedTuple):
     def pass_over(self, problem: Problem, state: PGSMD2State, rng: np.random.Generator) -> PGSMD2State:
         """The state at the beginning of the next stage."""
         w, n = state.w_mean, state.p.size
-        p = (1.0 - self.least) / n * worst_weights(problem, w)[:, 0] + self.least / n
+        p = np.maximum(worst_weights(problem, w)[:, 0], self.least) / n
+        p /= p.sum()
         first = epoch_of(self.epoch, state.t)[0]
         return PGSMD2State(w.copy(), p, w.copy(), w.copy(), p.copy(), state.stage + 1, first, state.t)
 

@@ -145,7 +145,7 @@ def recover_steps(problem, state, solver, n_steps, rng):
         total = tilt(batch.losses, batch.factors, lam, m, batch.scales)
         fill_zero(grad)
         add_gradients(g, w, batch, batch.scales, grad)
-        steepest = max(steepest, norm(grad) / total)
+        steepest = max(steepest, norm(grad) / total) if total > 0.0 else steepest
         for j in range(w.size):
             v[j] = kept * v[j] + grad[j]
         tilt(losses_prev, batch.factors, lam, there, batch.scales)

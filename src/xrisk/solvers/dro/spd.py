@@ -53,7 +53,7 @@ class SPD(NamedTuple):
     dual_step : float or schedule
         n·κ: a row of weight 1/n that is drawn gains a factor exp(dual_step·vᵢ/B).
     least : float
-        δ in (0, 1): the new weights are mixed with a share δ of equal ones, which keeps ĝ bounded.
+        δ in (0, 1): weights below δ/n are raised to it, which keeps ĝ bounded.
     batch : int
         Rows per iteration B.
     average : UniformAverage(), PolynomialAverage(), LastIterate(), …
@@ -63,8 +63,8 @@ class SPD(NamedTuple):
     -----
     O(n) per iteration. The structure is from general knowledge of the paper, whose text was not at hand: it has χ²
     balls, a Euclidean step and a balanced tree; the step under KL divergence is what its use for KL balls in [2]_ comes
-    to. What converges is the saddle point of the weights with pᵢ ≥ δ/n, whose risk is below the stated one by a share δ
-    of the distance to the mean.
+    to. What converges is the saddle point of weights with pᵢ ≥ δ/n, whose risk is below the stated one by a share δ of
+    the distance to the mean at most.
 
     References
     ----------
@@ -86,8 +86,8 @@ class SPD(NamedTuple):
     True
     """
 
-    step: float | Decreasing | Stagewise = 0.05
-    dual_step: float | Decreasing | Stagewise = 0.1
+    step: float | Decreasing | Stagewise = 0.02
+    dual_step: float | Decreasing | Stagewise = 2.0
     least: float = 0.05
     batch: int = 8
     average: Any = UniformAverage()

@@ -407,13 +407,23 @@ def shorten(z, longest):
 
 @register_jitable
 def weights_step(rho, kappa, logits, least, p):
-    """p ← argmax over q of ⟨q, logits⟩ − KL(q) − κ (price of q), mixed with equal weights so that pᵢ ≥ least/n (B12).
+    """p ← argmax over q of ⟨q, logits⟩ − KL(q) − κ (price of q), none below least/n: (B12).
 
     With logits κ·ĝ + log p this is the step of mirror ascent under KL divergence.
     """
     reweigh(softened(rho, kappa), np.empty(0), logits, p)
+    raise_least(p, least)
+
+
+@register_jitable
+def raise_least(p, least):
+    """Raise weights below least/n to it and scale all to a sum of one, in place; divergences can but fall."""
+    total = 0.0
     for i in range(p.size):
-        p[i] = (1.0 - least) * p[i] + least / p.size
+        p[i] = max(p[i], least / p.size)
+        total += p[i]
+    for i in range(p.size):
+        p[i] /= total
 
 
 def check_least(least: Any) -> None:
