@@ -18,7 +18,7 @@ sources
 compile
 registry  files  phrases  grouping
 functions  data
-inner
+inner  worst
 problem
 certificate
 solvers.card  solvers.schedules

@@ -14,6 +14,7 @@ from xrisk.applications import group_dro
 from xrisk.certificate import Certificate, certify
 from xrisk.problem import Problem
 from xrisk.run import Budget, Checkpoint, Result, Stop, Trace, minimize, resume
+from xrisk.worst import WorstCase, worst_case
 
 if TYPE_CHECKING:
     from xrisk import datasets, metrics, race
@@ -71,6 +72,7 @@ __all__ = [
     "TopPushClassifier",
     "Trace",
     "TwoWayPartialAUCClassifier",
+    "WorstCase",
     "certify",
     "datasets",
     "functions",
@@ -83,6 +85,7 @@ __all__ = [
     "resume",
     "save",
     "solvers",
+    "worst_case",
 ]
 
 

@@ -62,14 +62,21 @@ JOINTS = [xf.MaxOuter(), xf.LogSumExp(), xf.LogSumExp(3.0), xf.TopSum(1), xf.Top
 ENTROPIC = [xf.MaxOuter(), xf.LogSumExp(), xf.LogSumExp(3.0)]
 
 RISKS = [
-    *ours(xf.risk_value.table),
+    *[rho for rho in ours(xf.risk_value.table) if type(rho) is not xf.WithMasses],  # it takes one number of values
     xf.CVaRRisk(0.3),
     xf.CVaRRisk(0.5),
     xf.CVaRRisk(1.0),
     xf.ChiSquareRiskA(0.2),
     xf.ChiSquareRiskB(3.0),
     xf.KLRisk(0.3),
+    xf.KLBallRisk(0.1, 0.3),
+    xf.KLBallRisk(3.0, 0.3),
+    xf.KLBallRisk(1e-6),
+    xf.ChiSquareBallRisk(0.1, 0.3),
+    xf.ChiSquareBallRisk(3.0, 0.3),
+    xf.ChiSquareBallRisk(1e-6),
 ]
+MEAN_RISKS = [rho for rho in RISKS if xf.risk_outer.implemented(rho)]  # ρ(u) = min_c c + mean f(u − c)
 
 PENALTIES = [
     *ours(xf.penalty_value.table),

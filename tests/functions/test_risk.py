@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from tests.functions.cases import RISKS, failing, quick, vectors
+from tests.functions.cases import MEAN_RISKS, RISKS, failing, quick, vectors
 from xrisk.functions import (
     ChiSquareRiskA,
     ChiSquareRiskB,
@@ -24,6 +24,7 @@ from xrisk.functions import (
 )
 
 every_risk = pytest.mark.parametrize("rho", RISKS, ids=repr)
+every_mean_risk = pytest.mark.parametrize("rho", MEAN_RISKS, ids=repr)
 R = np.array([1.0, 2.0, 3.0, 6.0])
 
 
@@ -44,21 +45,21 @@ def dual_point(rho, v):
     return q
 
 
-@every_risk
+@every_mean_risk
 @given(u=st.integers(1, 7).flatmap(vectors))
 @quick
 def test_value_is_the_shifted_mean_at_the_threshold(rho, u):
     assert shifted_mean(rho, u, risk_threshold(rho, u)) == pytest.approx(risk_value(rho, u), abs=1e-11)
 
 
-@every_risk
+@every_mean_risk
 @given(u=vectors(5), c=st.floats(-5, 5))
 @quick
 def test_no_threshold_does_better(rho, u, c):
     assert shifted_mean(rho, u, c) >= risk_value(rho, u) - 1e-11
 
 
-@every_risk
+@every_mean_risk
 def test_value_is_the_least_shifted_mean(rho):
     best = minimize_scalar(
         lambda c: shifted_mean(rho, R, c), bounds=(-20.0, 20.0), method="bounded", options={"xatol": 1e-10}
@@ -122,7 +123,12 @@ def test_extreme_values_keep_weights_on_the_simplex(rho):
     assert failing(lambda size: weights(rho, point(size)).sum() == pytest.approx(1.0), sizes) == []
     assert failing(lambda size: weights(rho, point(size)).min() >= 0.0, sizes) == []
     assert failing(lambda size: np.isfinite(risk_value(rho, point(size))), sizes) == []
-    assert failing(lambda size: np.isfinite(risk_threshold(rho, point(size))), sizes) == []
+
+
+@every_mean_risk
+def test_extreme_values_have_a_threshold(rho):
+    sizes = (5e-324, 1e-300, 1e17, 1e300)
+    assert failing(lambda size: np.isfinite(risk_threshold(rho, size * np.array([1.0, -1.0, 0.0, 1.0]))), sizes) == []
 
 
 @pytest.mark.parametrize(

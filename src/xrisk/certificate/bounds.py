@@ -25,6 +25,7 @@ from xrisk.certificate.rounding import (
     EPS,
     TINY,
     Weights,
+    base_weights,
     block_sizes,
     project_blocks,
     risk_above,
@@ -191,8 +192,8 @@ def _weights(problem: Problem, u: np.ndarray, known: Any) -> list[Weights]:
     if not is_risk(problem.outer):
         return [_of_blocks(problem.outer, y) for y in usable]
     found = [_of_risk(problem.outer, y) for y in usable]
-    if risk_above(problem.outer, np.zeros(1)) < np.inf:  # of equal weights ρ* is zero, and has no digits to lose in λ
-        found.append(Weights(np.full(u.shape, 1.0 / len(u)), 0.0, 0.0, 16 * EPS))
+    if risk_above(problem.outer, np.zeros(len(u))) < np.inf:  # ρ* is zero at the base: no digits are lost in λ
+        found.append(Weights(base_weights(problem.outer, len(u))[:, None], 0.0, 0.0, 16 * EPS))
     return found
 
 

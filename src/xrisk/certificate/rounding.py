@@ -11,6 +11,7 @@ from xrisk.functions import (
     AffineLoss,
     ChiSquareA,
     ChiSquareB,
+    ChiSquareBallRisk,
     ChiSquareRiskA,
     ChiSquareRiskB,
     CVaRHinge,
@@ -22,6 +23,7 @@ from xrisk.functions import (
     HingeLoss,
     Huber,
     Identity,
+    KLBallRisk,
     KLRisk,
     Logistic,
     LogisticOuter,
@@ -40,6 +42,7 @@ from xrisk.functions import (
     Squared,
     SquaredHinge,
     TopSum,
+    WithMasses,
     block_conjugate,
     block_project,
     block_value,
@@ -102,19 +105,82 @@ def _(rho, u):
     return np.inf
 
 
+class Moments(NamedTuple):
+    """Of values under their masses."""
+
+    mean: float
+    variance: float
+    width: float  # largest − smallest
+
+
+@generic
+def moments_above(rho, found):
+    """`risk_above` of values of which the moments are known."""
+
+
+@moments_above.otherwise
+def _(rho, found):
+    return np.inf
+
+
 @risk_above.of(KLRisk)
-def _(rho, u):
-    return u.mean() + (u.max() - u.min()) ** 2 / (8.0 * rho.lam)  # Hoeffding's lemma
-
-
 @risk_above.of(ChiSquareRiskA)
-def _(rho, u):
-    return u.mean() + u.var() / (2.0 * rho.lam)  # the maximum over weights of either sign
-
-
 @risk_above.of(ChiSquareRiskB)
+@risk_above.of(KLBallRisk)
+@risk_above.of(ChiSquareBallRisk)
 def _(rho, u):
-    return u.mean() + u.var() / (4.0 * rho.lam)
+    return moments_above(rho, Moments(u.mean(), u.var(), u.max() - u.min()))
+
+
+@risk_above.of(WithMasses)
+def _(rho, u):
+    p = base_weights(rho, u.size)
+    mean = p @ u
+    return moments_above(rho.risk, Moments(mean, p @ (u - mean) ** 2, u.max() - u.min()))
+
+
+@generic
+def base_weights(rho, n):
+    """The weights (n,) at which ρ* is zero, up to rounding of each."""
+
+
+@base_weights.otherwise
+def _(rho, n):
+    return np.full(n, 1.0 / n)
+
+
+@base_weights.of(WithMasses)
+def _(rho, n):
+    return rho.masses / math.fsum(rho.masses)
+
+
+@moments_above.of(KLRisk)
+def _(rho, found):
+    return found.mean + found.width**2 / (8.0 * rho.lam)  # Hoeffding's lemma
+
+
+@moments_above.of(ChiSquareRiskA)
+def _(rho, found):
+    return found.mean + found.variance / (2.0 * rho.lam)  # the maximum over weights of either sign
+
+
+@moments_above.of(ChiSquareRiskB)
+def _(rho, found):
+    return found.mean + found.variance / (4.0 * rho.lam)
+
+
+@moments_above.of(KLBallRisk)
+def _(rho, found):
+    ball = found.width * min(math.sqrt(0.5 * rho.radius), 1.0)  # Pinsker's inequality
+    costly = found.width**2 / (8.0 * rho.strength) if rho.strength > 0.0 else np.inf
+    return found.mean + min(ball, costly)
+
+
+@moments_above.of(ChiSquareBallRisk)
+def _(rho, found):
+    ball = min(math.sqrt(2.0 * rho.radius * found.variance), found.width)
+    costly = found.variance / (2.0 * rho.strength) if rho.strength > 0.0 else np.inf
+    return found.mean + min(ball, costly)
 
 
 @generic
@@ -234,6 +300,18 @@ def _(rho, n):
 @risk_terms.of(KLRisk)
 def _(rho, n):
     return rho.lam * (2.0 + math.log(n))
+
+
+@risk_terms.of(KLBallRisk)
+@risk_terms.of(ChiSquareBallRisk)
+def _(rho, n):
+    return rho.strength * (2.0 + math.log(n))
+
+
+@risk_terms.of(WithMasses)
+def _(rho, n):
+    p = rho.masses[rho.masses > 0.0]
+    return risk_terms(rho.risk, max(n, p.sum() / p.min()))
 
 
 @kernel

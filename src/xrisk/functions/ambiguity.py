@@ -95,57 +95,69 @@ def enter_dual(risk: Any, p: np.ndarray, q: np.ndarray) -> None:
 
 
 @register_jitable
-def tilted_value(u, p, strength, radius, q):
-    """`reweigh` of Kullback–Leibler divergence; of the dual form λ log E exp(u/λ) + (λ − λ₀)·radius, flat in λ."""
+def tilted_case(u, p, strength, radius, q):
+    """(ρ(u), λ) of Kullback–Leibler divergence by the dual form λ log E exp(u/λ) + (λ − λ₀)·radius, flat in λ."""
     d, top, scale, factor = standard(u, p)
     known = extent(d, p)
     least = min(strength * factor / scale, 1e300) if scale > 0.0 else strength
     lam, found = kl_reweigh(d, p, known, least, radius, UNKNOWN, 0.0, q)
     above = found.value + (lam - least) * radius if lam > least else found.value
-    return (top + scale * above) / factor
+    return (top + scale * above) / factor, multiplier(lam, least, strength, scale / factor)
+
+
+@register_jitable
+def multiplier(lam, least, strength, scale):
+    """λ in the scale of the values; where it is the strength, that to the last digit."""
+    return lam * scale if lam > least else strength
 
 
 @reweigh.of(KLRisk)
 def _(risk, p, u, q):
-    return tilted_value(u, p, risk.lam, np.inf, q)
+    return tilted_case(u, p, risk.lam, np.inf, q)[0]
 
 
 @reweigh.of(KLBallRisk)
 def _(risk, p, u, q):
-    return tilted_value(u, p, risk.strength, risk.radius, q)
+    return tilted_case(u, p, risk.strength, risk.radius, q)[0]
 
 
 @register_jitable
-def excess_value(u, p, strength, radius, q):
-    """`reweigh` of χ² divergence, by its dual form."""
+def excess_case(u, p, strength, radius, q):
+    """(ρ(u), λ) of χ² divergence, by the dual form."""
     d, top, scale, factor = standard(u, p)
     known = extent(d, p)
     least = min(strength * factor / scale, 1e300) if scale > 0.0 else strength
-    found, divergence, mean = chi_reweigh(d, p, known, least, radius, UNKNOWN, q)
+    found, _, _ = chi_reweigh(d, p, known, least, radius, UNKNOWN, q)
     above = 0.0
     if known.low < 0.0 and found.lam > 0.0:
         above = chi_bound(d, p, known, found.level, found.lam)
         above += (found.lam - least) * radius if found.lam > least else 0.0
-    return (top + scale * above) / factor
+    return (top + scale * above) / factor, multiplier(found.lam, least, strength, scale / factor)
 
 
 @reweigh.of(ChiSquareRiskA)
 def _(risk, p, u, q):
-    return excess_value(u, p, risk.lam, np.inf, q)
+    return excess_case(u, p, risk.lam, np.inf, q)[0]
 
 
 @reweigh.of(ChiSquareBallRisk)
 def _(risk, p, u, q):
-    return excess_value(u, p, risk.strength, risk.radius, q)
+    return excess_case(u, p, risk.strength, risk.radius, q)[0]
+
+
+@register_jitable
+def tail_case(u, p, alpha, q):
+    """(CVaR, level from which on values have weight)."""
+    d, top, scale, factor = standard(u, p)
+    total = p.sum() if p.size > 0 else float(u.size)
+    level = tail_level(d, p, alpha * total)
+    above = level + write_tail(d, p, total, alpha, level, q)
+    return (top + scale * above) / factor, (top + scale * level) / factor
 
 
 @reweigh.of(CVaRRisk)
 def _(risk, p, u, q):
-    d, top, scale, factor = standard(u, p)
-    total = p.sum() if p.size > 0 else float(u.size)
-    level = tail_level(d, p, risk.alpha * total)
-    above = level + write_tail(d, p, total, risk.alpha, level, q)
-    return (top + scale * above) / factor
+    return tail_case(u, p, risk.alpha, q)[0]
 
 
 @kernel
@@ -184,7 +196,7 @@ def chi_divergence(p, q):
 def mix_with_base(p, q, divergence, radius):
     """Mix q with the masses until its divergence, convex and zero there, is at most the radius, rounding included."""
     total = p.sum() if p.size > 0 else float(q.size)
-    above = divergence + 64.0 * EPS * (divergence + math.sqrt(divergence))
+    above = divergence + EPS * ((64.0 + 2.0 * p.size) * divergence + 64.0 * math.sqrt(divergence))
     if above > radius:
         keep = radius / above * (1.0 - 4.0 * EPS)
         for i in range(q.size):

@@ -11,7 +11,7 @@ import numpy as np
 from xrisk.compile import dot_loop, kernel
 from xrisk.functions.special import fast_exp
 
-STEPS = 200  # of a safeguarded iteration; five to ten are usual
+STEPS = 400  # of a safeguarded iteration; five to ten are usual, more where values differ by 1e-200 of their range
 UNKNOWN = math.nan  # no earlier solution to start from
 
 
@@ -48,20 +48,25 @@ class Excess(NamedTuple):
 @kernel
 def extent(v, p):
     """`Extent` of values v (n,)."""
-    top, low, total, at, first = -np.inf, np.inf, 0.0, 0.0, 0.0
+    top, low = -np.inf, np.inf
     for i in range(v.size):
-        m = p[i] if p.size > 0 else 1.0
-        if m > 0.0:
-            low = min(low, v[i])
-            if v[i] > top:
-                top, at = v[i], 0.0
-            at += m if v[i] == top else 0.0
-            total += m
-    for i in range(v.size):
-        m = p[i] if p.size > 0 else 1.0
-        if m > 0.0:
-            first += m * (v[i] - top)
+        if p.size == 0 or p[i] > 0.0:
+            top, low = max(top, v[i]), min(low, v[i])
+    total, first, at = extent_sums(v, p, top)
     return Extent(top, low - top, max(first / total, low - top), total, at)
+
+
+@dot_loop
+def extent_sums(v, p, top):
+    """Σ p, Σ p (v − top), Σ p where v = top."""
+    total, first, at = 0.0, 0.0, 0.0
+    for i in range(v.size):
+        m = p[i] if p.size > 0 else 1.0
+        d = min(v[i] - top, 0.0)
+        total += m
+        first += m * d
+        at += m if d == 0.0 else 0.0
+    return total, first, at
 
 
 @kernel
@@ -84,10 +89,12 @@ def standard(u, p):
 @kernel
 def spread_evenly(v, p, known, least, q):
     """q ∝ p on the values from top + ``least`` on."""
-    inside = known.at if least == 0.0 else known.total
+    total = 0.0
     for i in range(v.size):
         m = p[i] if p.size > 0 else 1.0
-        q[i] = m / inside if v[i] - known.top >= least else 0.0
+        q[i] = m if v[i] - known.top >= least else 0.0
+        total += q[i]
+    q /= total
 
 
 @dot_loop
@@ -226,14 +233,16 @@ def chi_penalised(v, p, known, lam, near):
     centre, level, mass, last = known.mean, known.mean, known.total, -1.0
     for _ in range(STEPS):
         mass, first, _ = excess_sums(v, p, known.top, edge, centre)
-        if mass == last:
-            break
         if mass <= 0.0:
             edge, centre = first_edge, known.mean
             continue
-        centre, last = centre + first / mass, mass
+        shift = first / mass
+        centre += shift
         level = centre - lam * (known.total - mass) / mass
         edge = level - lam
+        if mass == last and abs(shift) <= 1e-12 * abs(centre):
+            break
+        last = mass
     return Excess(level, lam, mass / known.total, 0.0)
 
 
@@ -255,7 +264,9 @@ def chi_bounded(v, p, known, radius, near):
         shift = first / mass
         variance = max(second / mass - shift * shift, 0.0)
         centre, width = centre + shift, math.sqrt(variance / spare)
-        if mass == last or high - low <= -2e-16 * low:
+        if shift * shift > 1e6 * variance:  # too far from the centre for digits of the variance: once more from here
+            continue
+        if mass == last or width == 0.0 or high - low <= -2e-16 * low:
             break
         if variance > spare * (centre - edge) ** 2:
             high = edge
@@ -282,6 +293,9 @@ def chi_reweigh(v, p, known, least, radius, near, q):
         found = chi_bounded(v, p, known, radius, near)
     if found.lam < least or most <= radius:
         found = chi_penalised(v, p, known, least, near)
+    if found.lam <= 0.0:  # values so near to the top that their variance is no number
+        spread_evenly(v, p, known, found.level, q)
+        return found, 0.5 * (1.0 / found.mass - 1.0), 0.0
     divergence, mean = write_excess(v, p, known, found, q)
     return found, divergence, mean
 

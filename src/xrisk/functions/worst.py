@@ -1,6 +1,7 @@
 """Worst cases of many values, smoothed, with their curvature: what a full-batch method asks of a risk over rows."""
 # mypy: disable-error-code="empty-body"
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ from xrisk.compile import kernel
 from xrisk.functions.ambiguity import ChiSquareBallRisk, KLBallRisk, WithMasses
 from xrisk.functions.reweighting import (
     UNKNOWN,
+    Extent,
     cap_reweigh,
     chi_reweigh,
     extent,
@@ -44,6 +46,7 @@ class Standard(NamedTuple):
     """Values v = (top + scale·values)/factor whose squares are numbers."""
 
     values: np.ndarray
+    known: Extent
     top: float
     scale: float
     factor: float
@@ -88,8 +91,9 @@ def _standard(v: np.ndarray, p: np.ndarray) -> Standard:
     """The values as they are, unless their range is extreme."""
     known = extent(v, p)
     if known.low == 0.0 or LEAST_RANGE < -known.low < MOST_RANGE:
-        return Standard(v, 0.0, 1.0, 1.0)
-    return Standard(*standard(v, p))
+        return Standard(v, known, 0.0, 1.0, 1.0)
+    values, top, scale, factor = standard(v, p)
+    return Standard(values, extent(values, p), top, scale, factor)
 
 
 def _scaled(strength: float, at: Standard) -> float:
@@ -130,27 +134,27 @@ def _(risk: KLBallRisk, p: np.ndarray, v: np.ndarray, mu: float, near: tuple[flo
 def _tilted(v: np.ndarray, p: np.ndarray, parts: tuple[float, float, float], near: tuple[float, ...]) -> Worst:
     """Hessian (diag q − q qᵀ)/λ, on the ball less s sᵀ/(λ Var(v/λ)) with s = q∘(v − E v)/λ."""
     at = _standard(v, p)
-    v, known, q = at.values, extent(at.values, p), np.empty(v.size)
+    v, known, vectors = at.values, at.known, np.empty((1 if parts[2] == np.inf else 2, v.size))
+    q = vectors[0]
     strength, mu, radius = _scaled(parts[0], at), _scaled(parts[1], at), parts[2]
     least = strength + mu
     lam, found = kl_reweigh(v, p, known, least, radius, _first(near) * at.factor / at.scale, LOOSE, q)
     value = known.top + (found.mean - strength * found.divergence)
     smoothed = known.top + (found.mean - least * found.divergence)
-    curvature, vectors, scales = np.zeros(v.size), np.zeros((2, v.size)), np.zeros(2)
-    if lam > 0.0:
-        write_tilted(v, q, known.top + found.mean, lam, curvature, vectors)
-        scales[0] = 1.0 / lam
-        scales[1] = 1.0 / (lam * found.variance) if lam > least and found.variance > 0.0 else 0.0
+    on_ball = lam > least and found.variance > 0.0
+    if on_ball:
+        write_slant(v, q, known.top + found.mean, lam, vectors[1])
+    curvature = q / lam if lam > 0.0 else np.zeros(v.size)
+    scales = np.array([1.0 / lam if lam > 0.0 else 0.0, 1.0 / (lam * found.variance) if on_ball else 0.0])
+    vectors, scales = vectors[: 1 + on_ball], scales[: 1 + on_ball]
     back = (lam * at.scale / at.factor,)
     return _answer(at, Worst(q, float(value), float(smoothed), curvature, vectors, scales, back))
 
 
 @kernel
-def write_tilted(v, q, mean, lam, curvature, vectors):
+def write_slant(v, q, mean, lam, slant):
     for i in range(v.size):
-        curvature[i] = q[i] / lam
-        vectors[0, i] = q[i]
-        vectors[1, i] = q[i] * (v[i] - mean) / lam if q[i] > 0.0 else 0.0
+        slant[i] = q[i] * ((v[i] - mean) / lam) if q[i] > 0.0 else 0.0
 
 
 @worst_under.of(ChiSquareRiskA)
@@ -166,39 +170,43 @@ def _(risk: ChiSquareBallRisk, p: np.ndarray, v: np.ndarray, mu: float, near: tu
 def _excess(v: np.ndarray, p: np.ndarray, parts: tuple[float, float, float], near: tuple[float, ...]) -> Worst:
     """With a = p where q > 0, P its sum: Hessian (diag a − a aᵀ/P)/λ, on the ball less a multiple of (q − a/P)(…)ᵀ."""
     at = _standard(v, p)
-    v, known, q = at.values, extent(at.values, p), np.empty(v.size)
+    v, known, q = at.values, at.known, np.empty(v.size)
     strength, mu, radius = _scaled(parts[0], at), _scaled(parts[1], at), parts[2]
     least = strength + mu
     found, divergence, mean = chi_reweigh(v, p, known, least, radius, _first(near) * at.factor / at.scale, q)
     value = known.top + (mean - strength * divergence)
     smoothed = known.top + (mean - least * divergence)
-    curvature, vectors, scales = np.zeros(v.size), np.zeros((2, v.size)), np.zeros(2)
+    count = 2 if found.spare > 0.0 else 1
+    curvature, vectors, scales = np.zeros(v.size), np.zeros((count, v.size)), np.zeros(count)
     if found.lam > 0.0:
-        write_support(p, q, known.total, found.mass, found.lam, curvature, vectors)
+        write_support(p, q, known.total, (found.mass, found.lam), curvature, vectors)
         scales[0] = 1.0 / (found.lam * found.mass)
-        scales[1] = found.mass / (found.lam * found.spare) if found.spare > 0.0 else 0.0
+        scales[1:] = found.mass / (found.lam * found.spare) if count == 2 else 0.0
     back = ((found.level - found.lam) * at.scale / at.factor,)
     return _answer(at, Worst(q, float(value), float(smoothed), curvature, vectors, scales, back))
 
 
 @kernel
-def write_support(p, q, total, mass, lam, curvature, vectors):
+def write_support(p, q, total, found, curvature, vectors):
+    mass, lam = found
     for i in range(q.size):
         a = (p[i] if p.size > 0 else 1.0) / total if q[i] > 0.0 else 0.0
         curvature[i] = a / lam
         vectors[0, i] = a
-        vectors[1, i] = q[i] - a / mass
+    for k in range(1, vectors.shape[0]):
+        for i in range(q.size):
+            vectors[k, i] = q[i] - vectors[0, i] / mass
 
 
 @worst_under.of(CVaRRisk)
 def _(risk: CVaRRisk, p: np.ndarray, v: np.ndarray, mu: float, near: tuple[float, ...]) -> Worst:
     """q = p clip((v − η)/μ, 0, 1/α); with a = p between the ends: Hessian (diag a − a aᵀ/Σ a)/μ."""
     at = _standard(v, p)
-    v, known, q, mu = at.values, extent(at.values, p), np.empty(v.size), _scaled(mu, at)
+    v, known, q, mu = at.values, at.known, np.empty(v.size), _scaled(mu, at)
     curvature, vectors, scales = np.zeros(v.size), np.zeros((1, v.size)), np.zeros(1)
     back = near
     if mu == 0.0:
-        level = tail_level(v, p, risk.alpha * known.total)
+        level = tail_level(v, p, risk.alpha * known.total) if p.size > 0 else _rank_level(v, risk.alpha)
         write_tail(v, p, known.total, risk.alpha, level, q)
     else:
         edge, share = cap_reweigh(v, p, known, risk.alpha, mu, _first(near) * at.factor / at.scale, q)
@@ -208,6 +216,12 @@ def _(risk: CVaRRisk, p: np.ndarray, v: np.ndarray, mu: float, near: tuple[float
     mean, divergence = tail_facts(v, p, q, known)
     value, smoothed = known.top + mean, known.top + (mean - mu * divergence)
     return _answer(at, Worst(q, float(value), float(smoothed), curvature, vectors, scales, back))
+
+
+def _rank_level(v: np.ndarray, alpha: float) -> float:
+    """`tail_level` of equal masses; NumPy's selection is several times faster."""
+    rank = min(max(math.ceil(alpha * v.size), 1), v.size)
+    return float(np.partition(v, v.size - rank)[v.size - rank])
 
 
 @kernel
