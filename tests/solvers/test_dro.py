@@ -355,6 +355,32 @@ def test_scdro_converges_for_many_classes_and_regression(inner):
     assert result.value < xrisk.solvers.exact(problem).value + 2e-3
 
 
+EQUAL = np.full(60, 1.0 / 60.0)
+
+
+@pytest.mark.parametrize("solver", [*CONSTANT[:-1], RASCDRO()], ids=lambda solver: type(solver).__name__)
+def test_equal_masses_are_none(solver, plain):
+    risks = KLRisk(0.5), WithMasses(KLRisk(0.5), EQUAL)
+    runs = [xrisk.minimize(row_risk(risk), solver, budget=xrisk.Budget(iterations=15), rng=0) for risk in risks]
+    np.testing.assert_allclose(runs[0].x, runs[1].x, rtol=1e-12)
+    np.testing.assert_allclose(runs[0].dual, runs[1].dual, rtol=1e-12)
+
+
+@pytest.mark.parametrize("risk", [CVaRRisk(0.3), ChiSquareRiskA(0.4), ChiSquareBallRisk(0.3), KLBallRisk(0.2, 0.05)])
+@pytest.mark.parametrize("solver", [FastDRO(), FastDROMLMC(), DualSGM()], ids=lambda solver: type(solver).__name__)
+def test_rows_without_mass_have_no_part_in_a_run(solver, risk, plain):
+    """Their labels may be turned: nothing changes."""
+    runs = []
+    for sign in (1.0, -1.0):
+        stated = row_risk(WithMasses(risk, masses()))
+        model = stated.inner.model
+        turned = model._replace(target=np.where(masses() == 0.0, sign, 1.0) * model.target)
+        problem = stated._replace(inner=Samples(turned))
+        runs.append(xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=15), rng=0))
+    np.testing.assert_array_equal(runs[0].x, runs[1].x)
+    np.testing.assert_array_equal(runs[0].dual, runs[1].dual)
+
+
 def test_masses_are_rows_that_stand_repeatedly():
     """What SCDRO converges to, against the same rows listed as often as they weigh."""
     counts = np.arange(60) % 3
@@ -411,12 +437,12 @@ def test_where_nothing_but_rounding_is_left_the_batch_stands_alone():
 @pytest.mark.parametrize(
     ("solver", "risk", "words"),
     [
-        (SCDRO(), CVaRRisk(0.3), "SCDRO needs a risk under KL divergence, KLRisk or KLBallRisk, got CVaRRisk"),
-        (RASCDRO(), CVaRRisk(0.3), "ASCDRO needs a risk under KL divergence"),
-        (SCENT(), KLBallRisk(), "SCENT needs a price on KL divergence, KLRisk, got KLBallRisk"),
-        (RECOVER(), WithMasses(KLRisk(), masses()), "RECOVER needs rows of equal mass, got WithMasses"),
-        (SPD(), WithMasses(KLRisk(), masses()), "SPD needs rows of equal mass, got WithMasses"),
-        (MomentumSGD(), WithMasses(KLRisk(), masses()), "SGD with momentum needs rows of equal mass"),
+        (SCDRO(), CVaRRisk(0.3), "SCDRO needs KLRisk or KLBallRisk, got CVaRRisk"),
+        (RASCDRO(), CVaRRisk(0.3), "ASCDRO needs KLRisk or KLBallRisk"),
+        (SCENT(), KLBallRisk(), "SCENT needs KLRisk, got KLBallRisk"),
+        (RECOVER(), WithMasses(KLRisk(), masses()), "RECOVER needs equal masses, got WithMasses"),
+        (SPD(), WithMasses(KLRisk(), masses()), "SPD needs equal masses, got WithMasses"),
+        (MomentumSGD(), WithMasses(KLRisk(), masses()), "SGD with momentum needs equal masses"),
         (SCDRO(temperature_step=0.0), KLRisk(), "temperature_step must be positive, got 0.0"),
         (SCDRO(strength=-1.0), KLRisk(), "strength must be non-negative, got -1.0"),
         (DualSGM(slack=0.0), KLRisk(), "slack must be positive, got 0.0"),
@@ -435,5 +461,5 @@ def test_what_is_wrong_is_said_in_one_sentence(solver, risk, words):
 
 
 def test_groups_are_refused(cvar_problem):
-    with pytest.raises(ValueError, match="FastDRO needs single rows as inner functions, Samples, got Groups"):
+    with pytest.raises(ValueError, match="FastDRO needs single rows, Samples, got Groups"):
         FastDRO().prepare(cvar_problem)

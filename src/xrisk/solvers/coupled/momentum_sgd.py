@@ -13,7 +13,7 @@ from xrisk.solvers.card import POOLED, MethodCard, Need
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
 from xrisk.solvers.shared.tracking import average_into
 
-EQUAL_MASSES = Need("rows of equal mass", lambda problem: type(problem.outer) is not WithMasses)
+EQUAL_MASSES = Need("equal masses", lambda problem: type(problem.outer) is not WithMasses)
 
 
 class MomentumSGDState(NamedTuple):

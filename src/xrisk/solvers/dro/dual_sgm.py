@@ -118,7 +118,7 @@ def _(rho, losses, factors, eta, lam, slack):
 
 
 DUAL_FORM = Need(
-    "a CVaR, or a risk under KL or χ² divergence, ball or price",
+    "a CVaR, KL or χ² risk",
     lambda problem: dual_slopes.implemented(bare_risk(problem.outer)),
 )
 

@@ -94,8 +94,8 @@ class FastDROMLMC(NamedTuple):
             "FastDRO-MLMC",
             "Levy et al. 2020; authors' code",
             "verified",
-            values="B(1 + K/2) in the mean",
-            gradients="B(1 + K/2) in the mean",
+            values="B(1 + K/2)",
+            gradients="B(1 + K/2)",
             rate="convex 1/ε²",
             needs=(ROWS, WORST_CASE),
         )

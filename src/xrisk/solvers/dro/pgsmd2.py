@@ -102,7 +102,7 @@ class PGSMD2(NamedTuple):
             "PG-SMD2",
             "Rafique et al. 2021, under assumption D2",
             "recalled",
-            values="B, and a full pass per stage",
+            values="B, full passes",
             gradients="B",
             rate="weakly convex 1/ε⁴ + n/ε² to near stationarity, O(n) per iteration",
             needs=(ROWS, KL_RISK, EQUAL_MASSES, FULL_PASSES),

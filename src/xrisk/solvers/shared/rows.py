@@ -182,17 +182,17 @@ def _(rho, floor):
     return rho._replace(risk=floored(rho.risk, floor))
 
 
-ROWS = Need("single rows as inner functions, Samples", lambda problem: place_row.implemented(problem.inner), "inner")
+ROWS = Need("single rows, Samples", lambda problem: place_row.implemented(problem.inner), "inner")
 KL_RISK = Need(
-    "a risk under KL divergence, KLRisk or KLBallRisk",
+    "KLRisk or KLBallRisk",
     lambda problem: temperature_range.implemented(bare_risk(problem.outer)),
 )
-KL_PRICE = Need("a price on KL divergence, KLRisk", lambda problem: type(bare_risk(problem.outer)) is KLRisk)
+KL_PRICE = Need("KLRisk", lambda problem: type(bare_risk(problem.outer)) is KLRisk)
 WORST_CASE = Need(
-    "a CVaR, or a risk under KL or χ² divergence, ball or price",
+    "a CVaR, KL or χ² risk",
     lambda problem: reweigh.implemented(bare_risk(problem.outer)),
 )
-EQUAL_MASSES = Need("rows of equal mass", lambda problem: type(problem.outer) is not WithMasses)
+EQUAL_MASSES = Need("equal masses", lambda problem: type(problem.outer) is not WithMasses)
 
 CHECKS: dict[str, Any] = {
     "temperature_step": check_step,
