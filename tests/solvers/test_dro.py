@@ -13,7 +13,7 @@ from tests.reference import fastdro as plain_fastdro
 from tests.reference import scdro as plain_scdro
 from tests.reference import weighted_rows as plain_weighted
 from tests.reference.single_rows import SingleRows, cvar_worst, kl_worst
-from tests.solvers.cases import masses, row_risk
+from tests.solvers.cases import ball_optimum, masses, row_risk
 from tests.solvers.running import begin
 from xrisk.compile import uncompiled
 from xrisk.functions import (
@@ -379,6 +379,36 @@ def test_rows_without_mass_have_no_part_in_a_run(solver, risk, plain):
         runs.append(xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=15), rng=0))
     np.testing.assert_array_equal(runs[0].x, runs[1].x)
     np.testing.assert_array_equal(runs[0].dual, runs[1].dual)
+
+
+def chi_ball_optimum(radius):
+    """min over w and η of η + ((1 + 2ρ) mean (v − η)₊²)^½ + r(w), by an interior-point method."""
+    import cvxpy as cp
+
+    X, y, _ = table(n=60)
+    w, eta = cp.Variable(4), cp.Variable()
+    excess = cp.norm(cp.pos(cp.logistic(-cp.multiply(y, X @ w)) - eta)) * np.sqrt((1.0 + 2.0 * radius) / 60.0)
+    return cp.Problem(cp.Minimize(eta + excess + 0.05 * cp.sum_squares(w))).solve()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("solver", "gap"),
+    [(PGSMD2(), 2e-3), (AccMDA(), 2e-3), (SPD(), 5e-3), (FastDROMLMC(), 2e-3), (RASCDRO(), 1e-3)],
+    ids=lambda value: type(value).__name__,
+)
+def test_the_optimum_over_a_kl_ball_is_reached(solver, gap):
+    stated = row_risk(KLBallRisk(0.2, 0.05))
+    result = xrisk.minimize(stated, solver, budget=xrisk.Budget(oracle_calls=1e6), rng=0)
+    assert -1e-8 < result.value - ball_optimum(stated) < gap
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("solver", [FastDRO(batch=256), FastDROMLMC(), DualSGM()], ids=lambda s: type(s).__name__)
+def test_the_optimum_over_a_chi_square_ball_is_reached(solver):
+    stated = row_risk(ChiSquareBallRisk(0.3))
+    result = xrisk.minimize(stated, solver, budget=xrisk.Budget(oracle_calls=1e6), rng=0)
+    assert -1e-6 < result.value - chi_ball_optimum(0.3) < 2e-3
 
 
 def test_masses_are_rows_that_stand_repeatedly():

@@ -92,15 +92,18 @@ def onto_kl_ball(q, radius, out):
     while below > 0.0:
         low, above, high = high, below, high + 4.0
         below = log_divergence(q, high, out) - math.log(radius)
-    for _ in range(100):  # of a side that stays twice, the height is halved: neither end sticks
+    side = 0.0
+    for _ in range(100):
         middle = low + (high - low) * above / (above - below)
         height = log_divergence(q, middle, out) - math.log(radius)
         if abs(height) <= 1e-10 or high - low <= 1e-12:
             break
+        halved = 0.5 if side * height > 0.0 else 1.0  # of an end that stays twice: neither sticks
         if height > 0.0:
-            low, above, below = middle, height, 0.5 * below
+            low, above, below = middle, height, halved * below
         else:
-            high, below, above = middle, height, 0.5 * above
+            high, below, above = middle, height, halved * above
+        side = height
 
 
 @register_jitable
