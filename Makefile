@@ -46,6 +46,7 @@ reproduce: $(READY)
 	$(BIN)/python experiments/svrpda/study.py
 	$(BIN)/python experiments/staco/study.py
 	$(BIN)/python experiments/staco/tables.py
+	$(BIN)/python experiments/alexr/study.py
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache

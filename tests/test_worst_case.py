@@ -1,5 +1,6 @@
 """Exact worst cases: golden values, feasible and best weights, any scale, refusals."""
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from hypothesis import given
@@ -254,3 +255,22 @@ def test_what_is_wrong_is_said(sentence):
 def test_a_radius_that_is_no_number_is_refused(radius):
     with pytest.raises(TypeError, match="radius must be a number"):
         worst_case(V, radius=radius)
+
+
+def cvxpy_value(choice, v, p):
+    """The worst case as a convex program in the weights."""
+    q = cp.Variable(v.size)
+    square = cp.sum_squares(cp.multiply(1.0 / np.sqrt(2.0 * p), q - p))
+    divergence = {"kl": cp.sum(cp.kl_div(q, p)), "chi2": square}.get(choice["ambiguity"], 0.0)
+    limits = [q >= 0, cp.sum(q) == 1, q * choice.get("alpha", 0.0) <= p]
+    limits += [divergence <= choice["radius"]] if "radius" in choice else []
+    costs = [choice["strength"] * divergence] if "strength" in choice else []
+    return cp.Problem(cp.Maximize(q @ v - sum(costs)), limits).solve(solver=cp.CLARABEL)
+
+
+@pytest.mark.parametrize("choice", [c for c in CHOICES[:-1] if c.get("radius") != 1e-9], ids=str)
+@pytest.mark.parametrize("seed", range(4))
+def test_values_equal_those_of_cvxpy(choice, seed):
+    rng = np.random.default_rng(seed)
+    v, p = rng.standard_normal(12), rng.dirichlet(np.ones(12))
+    assert worst_case(v, sample_weight=p, **choice).value == pytest.approx(cvxpy_value(choice, v, p), abs=2e-6)

@@ -26,7 +26,7 @@ HERE = Path(__file__).parent
 GOALS = (1e-3, 1e-6, 1e-9)
 TUNED_TO = 1e-6
 PORTFOLIO = "portfolio-methods"
-COLOURS = ("#0b6e99", "#2e8b57", "#c0392b", "#8e44ad", "#d68910", "#b9770e", "#1c2833")
+COLOURS = ("#0b6e99", "#2e8b57", "#c0392b", "#8e44ad", "#d68910", "#7f8c8d", "#1c2833")
 
 Count = Callable[[Any, int], float]  # oracle calls, as published, of a solver after t iterations
 

@@ -19,6 +19,8 @@ from xrisk.worst import WorstCase, worst_case
 if TYPE_CHECKING:
     from xrisk import datasets, metrics, race
     from xrisk.estimators import (
+        DROClassifier,
+        DRORegressor,
         GroupDROClassifier,
         GroupDRORegressor,
         MeanVariancePortfolio,
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 
 # what stands on scikit-learn is imported when it is first asked for: scikit-learn imports pandas where that is there
 ON_DEMAND = {
+    "DROClassifier": "estimators",
+    "DRORegressor": "estimators",
     "GroupDROClassifier": "estimators",
     "GroupDRORegressor": "estimators",
     "MeanVariancePortfolio": "estimators",
@@ -57,6 +61,8 @@ __all__ = [
     "Budget",
     "Certificate",
     "Checkpoint",
+    "DROClassifier",
+    "DRORegressor",
     "GroupDROClassifier",
     "GroupDRORegressor",
     "MeanVariancePortfolio",

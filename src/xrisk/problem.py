@@ -66,7 +66,7 @@ class Problem(NamedTuple):
         if u.max() == np.inf:  # risks take differences, which would be NaN
             return np.inf
         if is_risk(self.outer):
-            risk = risk_value(self.outer, np.ascontiguousarray(u[:, 0]))
+            risk = risk_at(self.outer, np.ascontiguousarray(u[:, 0]))
         else:
             risk = mean_block_value(self.outer, u)
         return float(risk + penalty_at(self.penalty, w))
@@ -98,6 +98,16 @@ def penalty_at(penalty: Any, w: np.ndarray) -> float:
 def apply_prox(penalty: Any, w: np.ndarray, step: float) -> None:
     """Move w (d) to the proximal point, in place."""
     worthwhile(prox_of_penalty, w.size, penalty)(penalty, w, step)
+
+
+def risk_at(rho: Any, u: np.ndarray) -> float:
+    """ρ(u) of values u (n,)."""
+    return float(worthwhile(value_of_risk, u.size, rho)(rho, u))
+
+
+@kernel
+def value_of_risk(rho, u):
+    return risk_value(rho, u)
 
 
 @kernel

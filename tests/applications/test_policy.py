@@ -105,7 +105,7 @@ def test_the_arrays_of_the_caller_are_left_alone():
         ),
         ({"P": scipy.sparse.csr_array(P[:3])}, ValueError, r"P must have shape \(20, 20\)"),
         ({"P": 0.5 * P}, ValueError, r"P must have rows that sum to one, row \d+ sums to 0\.5"),
-        ({"P": P - 2.0 * np.eye(S)}, ValueError, "P must hold probabilities, it holds a negative number"),
+        ({"P": P - 2.0 * np.eye(S)}, ValueError, "P must hold probabilities, got -1.9"),
         ({"P": np.full((S, S), np.nan)}, ValueError, "P must hold probabilities"),
         ({"P": np.full((S, S), "a")}, ValueError, "P must hold numbers"),
         ({"reward": REWARD[1:]}, ValueError, r"reward must have shape \(20,\) or \(20, 20\)"),

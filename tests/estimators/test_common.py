@@ -25,6 +25,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import xrisk
 from tests.conftest import table
 from xrisk import (
+    DROClassifier,
+    DRORegressor,
     GroupDROClassifier,
     GroupDRORegressor,
     MeanVariancePortfolio,
@@ -67,6 +69,8 @@ GROUPS = {"groups": cells}
 CASES = {
     "groups": Case(GroupDROClassifier("max", l2=0.01), metadata=GROUPS),
     "regression": Case(GroupDRORegressor(CVaRRisk(0.4), l2=0.01), TARGET, GROUPS),
+    "rows": Case(DROClassifier("kl", radius=0.2, l2=0.01)),
+    "rows regression": Case(DRORegressor("cvar", alpha=0.3, l2=0.01), TARGET),
     "robust": Case(RobustLogisticRegression("dropout", l2=0.01)),
     "push": Case(PNormPushClassifier(l2=0.01), RARE),
     "at k": Case(PrecisionAtKClassifier(l2=0.1), RARE),
@@ -79,6 +83,10 @@ CHECKED = [
     GroupDRORegressor(),
     GroupDROClassifier(divergence="max"),
     GroupDRORegressor("kl"),
+    DROClassifier(),
+    DROClassifier("cvar", alpha=0.5),
+    DRORegressor(),
+    DRORegressor("chi2", strength=1.0, outlier_fraction=0.1),
     RobustLogisticRegression(),
     PNormPushClassifier(),
     PrecisionAtKClassifier(),
@@ -92,7 +100,7 @@ CHECKED = [
     MeanVariancePortfolio(long_only=False, leverage=1.5),
     MeanVariancePortfolio(long_only=False, budget=None, l2=0.1, missing="error"),
 ]
-WEIGHED = ("groups", "regression", "tasks")
+WEIGHED = ("groups", "regression", "rows", "rows regression", "tasks")
 
 RANKINGS = ("push", "at k", "top push")  # their work grows with pairs: none of the large table, half of it positive
 

@@ -1,18 +1,28 @@
 """PartialAUCClassifier and TwoWayPartialAUCClassifier: what they promise, and what they say."""
 
 import pickle
+import warnings
+from copy import deepcopy
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import scipy.sparse
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 import xrisk
 from xrisk import PartialAUCClassifier, Stop, TwoWayPartialAUCClassifier
+from xrisk.estimators import anchored, partial_auc
 from xrisk.metrics import partial_auc_score, partial_auc_scorer
+
+
+class Interrupted(NamedTuple):
+    """A result that Ctrl-C has ended."""
+
+    w: np.ndarray
+    stop: Any = Stop.INTERRUPTED
 
 
 def table(n=1500, seed=0, shift=2.2):
@@ -58,16 +68,39 @@ def test_probabilities_are_calibrated():
     assert y_new[likely].mean() == pytest.approx(probability[likely].mean(), abs=0.12)
 
 
+def test_folds_of_different_sizes_of_scores_agree_on_a_budget():
+    """The scores of five models are one curve: of the rows of the fit the false alarms are as asked."""
+    rng = np.random.default_rng(0)
+    y = np.arange(800) < 80
+    X_few = rng.standard_normal((800, 4)) + y[:, None] * [1.0, 1.0, 0.0, 0.0]
+    model = TwoWayPartialAUCClassifier(anchor=0.001, start="logistic", random_state=0).fit(X_few, y)
+    alarms = [model.set_threshold(max_fpr=share).predict(X_few)[~y].mean() for share in (0.02, 0.05, 0.2)]
+    np.testing.assert_allclose(alarms, [0.02, 0.05, 0.2], atol=0.015)
+
+
+def test_columns_far_from_zero_leave_the_probabilities_as_they_are():
+    far = TwoWayPartialAUCClassifier(0.5, 0.3, anchor=0.1, start="logistic", random_state=0).fit(X + 1e4, Y)
+    assert far.predict_proba(X + 1e4)[:, 1].mean() == pytest.approx(Y.mean(), abs=0.01)
+    assert far.set_threshold(max_fpr=0.05).predict(X + 1e4)[~Y].mean() == pytest.approx(0.05, abs=0.01)
+
+
+def test_probabilities_are_of_all_rows_where_cross_validation_saw_some(monkeypatch):
+    monkeypatch.setattr(partial_auc, "CV_ROWS", 150)
+    model = TwoWayPartialAUCClassifier(0.5, 0.3, anchor=0.1, start="logistic", random_state=0).fit(X, Y)
+    assert model.roc_fpr_.size < 300
+    assert model.predict_proba(X)[:, 1].mean() == pytest.approx(Y.mean(), abs=0.02)
+
+
 @pytest.mark.parametrize("share", [0.01, 0.05, 0.2])
 def test_a_budget_of_false_alarms_is_kept(share):
-    model = clone(FITTED).fit(X, Y).set_threshold(max_fpr=share)
+    model = deepcopy(FITTED).set_threshold(max_fpr=share)
     X_new, y_new = table(20_000, seed=1)
     assert model.predict(X_new)[~y_new].mean() <= share + 0.03
     assert model.predict(X_new)[y_new].mean() > share
 
 
 def test_a_demand_on_hits_is_met():
-    model = clone(FITTED).fit(X, Y).set_threshold(min_tpr=0.9)
+    model = deepcopy(FITTED).set_threshold(min_tpr=0.9)
     X_new, y_new = table(20_000, seed=1)
     assert model.predict(X_new)[y_new].mean() == pytest.approx(0.9, abs=0.05)
 
@@ -144,6 +177,8 @@ def test_a_collapse_of_the_convex_surrogate_is_told():
         ({"min_tpr": 1.0}, r"min_tpr must lie in \[0, 1\), got 1\.0"),
         ({"max_fpr": 0.0}, r"max_fpr must lie in \(0, 1\], got 0\.0"),
         ({"solver": xrisk.solvers.ALEXR()}, "solver must be 'auto' for surrogate='sigmoid'"),
+        ({"surrogate": np.array([1, 2])}, r"surrogate must be one of sigmoid, .*, got array\(\[1, 2\]\)"),
+        ({"surrogate": "convex", "l2": 0.0}, r"l2 must be positive for surrogate='convex', got 0\.0"),
     ],
     ids=lambda x: next(iter(x)) if isinstance(x, dict) else "",
 )
@@ -158,13 +193,77 @@ def test_a_limit_of_time_is_kept_and_told():
     assert np.isfinite(model.coef_).all()
 
 
+def test_a_limit_of_steps_is_told():
+    with pytest.warns(ConvergenceWarning, match="iterations is used up; a larger max_iter would go on"):
+        model = TwoWayPartialAUCClassifier(0.5, 0.3, anchor=0.01, start="logistic", max_iter=1).fit(X, Y)
+    assert model.stop_ is Stop.ITERATIONS
+    assert model.n_iter_ == 1
+
+
+def test_a_convex_fit_that_was_cut_short_is_no_collapse():
+    with pytest.warns(ConvergenceWarning, match="a larger max_iter or tol would end certified") as told:
+        TwoWayPartialAUCClassifier(0.5, 0.3, surrogate="convex", max_iter=1).fit(X, Y)
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize("surrogate", ["sigmoid", "convex"])
+def test_columns_too_large_to_be_squared_are_told(surrogate):
+    with pytest.raises(ValueError, match=r"columns of X must be at most 1e\+150 in size"):
+        TwoWayPartialAUCClassifier(surrogate=surrogate).fit(X * 1e200, Y)
+
+
+def test_a_positive_class_that_is_common_is_told():
+    with pytest.warns(UserWarning, match="the positive class is 'ok', .* and y == 'fraud' in place of y"):
+        PartialAUCClassifier(0.5, anchor=0.1, start="logistic").fit(X, np.where(Y, "fraud", "ok"))
+
+
+def test_without_time_the_means_of_the_classes_make_a_score():
+    descent = anchored.Descent(1e-9, [], [])
+    w = anchored.start_model(X, np.where(Y, 1.0, -1.0), "logistic", descent)
+    assert descent.over()
+    assert partial_auc_score(Y, X @ w) > 0.7
+    assert partial_auc_score(Y, X @ anchored.apart(X, np.where(Y, 1.0, -1.0))) > 0.7
+
+
+def test_ctrl_c_in_the_fit_of_a_start_ends_the_descent(monkeypatch):
+    pressed = []
+    monkeypatch.setattr(anchored, "minimize", lambda *a, **k: Interrupted(np.ones(6)))
+    anchored.start_model(X, np.where(Y, 1.0, -1.0), "logistic", anchored.Descent(None, pressed, []))
+    assert pressed
+
+
+def test_a_warm_start_is_not_below_the_last_fit():
+    model = TwoWayPartialAUCClassifier(0.5, 0.3, anchor=1e-3, start="logistic", warm_start=True, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        first = model.set_params(max_iter=3).fit(X, Y).training_score_
+        second = model.set_params(max_iter=4).fit(X, Y).training_score_
+    assert second >= first - 1e-9
+    assert model.n_iter_ <= 4
+
+
+def test_a_descent_shows_its_progress(capsys):
+    TwoWayPartialAUCClassifier(0.5, 0.3, anchor=0.1, start="logistic", verbose=1).fit(X[:300], Y[:300])
+    shown = capsys.readouterr().err
+    assert "cross-validation" in shown
+    assert "sigmoid: objective" in shown
+    assert "100%" in shown
+
+
+@pytest.mark.slow
+def test_a_sampled_method_is_certified_too():
+    with pytest.warns(ConvergenceWarning, match="the certified relative gap is"):
+        model = TwoWayPartialAUCClassifier(
+            0.3, 0.5, surrogate="convex", l2=1e-2, solver=xrisk.solvers.STACO1(), max_iter=2000
+        ).fit(X, Y)
+    assert model.certificate_.relative < np.inf
+
+
 def test_models_are_saved_and_copied(tmp_path):
     xrisk.save(FITTED, tmp_path / "model.xrisk")
     for model in (xrisk.load(tmp_path / "model.xrisk"), pickle.loads(pickle.dumps(FITTED))):
         np.testing.assert_array_equal(model.predict_proba(X), FITTED.predict_proba(X))
-        assert (
-            model.set_threshold(max_fpr=0.1).threshold_ == clone(FITTED).fit(X, Y).set_threshold(max_fpr=0.1).threshold_
-        )
+        assert model.set_threshold(max_fpr=0.1).threshold_ == deepcopy(FITTED).set_threshold(max_fpr=0.1).threshold_
 
 
 def test_it_is_scored_by_its_own_metric():

@@ -145,6 +145,14 @@ def test_masses_that_are_no_distribution_are_refused():
         fn.WithMasses(fn.KLRisk(), np.array([0.5, 0.7])).check()
 
 
+def test_masses_must_be_as_many_as_the_values():
+    rho = fn.WithMasses(fn.KLRisk(), np.array([0.5, 0.5]))
+    with pytest.raises(ValueError, match="masses must be as many as the values"):
+        risk_value(rho, V)
+    with pytest.raises(ValueError, match="masses must be as many as the values"):
+        worst(rho, V, 0.1)
+
+
 def test_only_balls_without_a_price_are_support_functions():
     assert [bool(fn.risk_is_support(rho)) for rho in (fn.KLBallRisk(), fn.KLBallRisk(0.5, 0.1))] == [True, False]
     assert fn.risk_is_support(fn.WithMasses(fn.ChiSquareBallRisk(), np.ones(1)))

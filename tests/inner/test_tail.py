@@ -192,3 +192,24 @@ def test_methods_of_batches_say_that_a_batch_is_no_estimate(solver):
     problem = xrisk.Problem(tail(HingeLoss()), xrisk.functions.CVaRRisk(0.5), xrisk.functions.L2(0.1))
     with pytest.raises(ValueError, match="needs inner functions of which the mean of a batch is an estimate"):
         xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=1))
+
+
+def test_the_square_is_that_of_the_worst_pairs_where_no_margin_is_above_one():
+    """Any offset of the scores: nothing cancels."""
+    rng = np.random.default_rng(0)
+    ahead, behind = rng.uniform(0.0, 0.5, 9) + 1e6, rng.uniform(0.0, 0.5, 13) + 1e6
+    found = corner(Squared(), ahead, behind, 4, 5)
+    of_pairs = np.sort(losses(Squared(), ahead, behind)[0], axis=1)[:, -5:].mean(axis=1)
+    assert found.value == pytest.approx(np.sort(of_pairs)[-4:].mean(), rel=1e-9)
+
+
+def test_the_slopes_of_the_square_are_those_of_its_value():
+    rng, h = np.random.default_rng(1), 1e-6
+    scores = rng.uniform(0.0, 0.5, 12)
+
+    def value(scores):
+        return corner(Squared(), scores[:5], scores[5:], 2.5, 3.5).value
+
+    found = corner(Squared(), scores[:5], scores[5:], 2.5, 3.5)
+    slopes = [(value(scores + e) - value(scores - e)) / (2 * h) for e in h * np.eye(12)]
+    np.testing.assert_allclose(np.append(found.up, -found.down), slopes, atol=1e-8)

@@ -103,6 +103,7 @@ from xrisk.solvers import (
     Prospect,
     RandomPoint,
     Restarted,
+    RowNewton,
     SameBatch,
     SingleLoop,
     SmoothedLBFGS,
@@ -156,6 +157,12 @@ def squares():
     inner = xrisk.group_dro(X, y, groups).inner
     model = LinearModel(as_rows(X + 1.0), inner.model.target, AffineLoss())
     return Problem(Groups(model, inner.offsets, inner.index), Square(), Restricted(L2(0.05), Ball(5.0)))
+
+
+def rows_of(ambiguity, **numbers):
+    """The worst case over single rows."""
+    X, y, _ = table()
+    return xrisk.applications.sample_dro(X, y, ambiguity=ambiguity, l2=0.1, **numbers)
 
 
 def single_rows():
@@ -554,11 +561,13 @@ CASES = [  # the first of each solver is the one whose compiled runs are quick t
     Case("newton-squares", squares, Newton(), 100, 1e-8, cut=5),
     Case("composite-newton", cvar, CompositeNewton(tol=1e-8), 100, 1e-8, cut=2),
     Case("composite-newton-max", worst, CompositeNewton(tol=1e-6), 100, 1e-6, cut=2),
+    Case("row-newton", lambda: rows_of("cvar", alpha=0.3), RowNewton(1e-8), 100, 1e-8, cut=3),
+    Case("row-newton-kl", lambda: rows_of("kl", strength=0.5), RowNewton(1e-8), 100, 1e-8, cut=2),
     Case("smoothed-lbfgs", cvar, SmoothedLBFGS(tol=1e-8), 1000, 1e-8, cut=7),
     Case("smoothed-lbfgs-max", worst, SmoothedLBFGS(tol=1e-6, memory=3), 1000, 1e-6, cut=7),
     Case("smoothed-lbfgs-squares", squares, SmoothedLBFGS(tol=1e-8), 1000, 1e-8, cut=7),
 ]
-FULL = (Newton, CompositeNewton, SmoothedLBFGS, BatchGradient, Faces, Bundle)
+FULL = (Newton, CompositeNewton, RowNewton, SmoothedLBFGS, BatchGradient, Faces, Bundle)
 FULL_BATCH = [case for case in CASES if isinstance(case.solver, FULL)]  # draw no samples
 SAMPLED = [case for case in CASES if case not in FULL_BATCH]
 

@@ -1,5 +1,7 @@
 """Bundle: minima against cvxpy, bounds that are never wrong, collapse to zero, and what it refuses."""
 
+from typing import NamedTuple
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -219,3 +221,45 @@ def test_no_mixture_is_better_than_the_best(kink, seed):
 def test_what_it_cannot_do_is_said(problem, options, message):
     with pytest.raises(ValueError, match=message):
         run(problem, **options)
+
+
+class Point(NamedTuple):
+    """A point that nothing else is known of."""
+
+    w: np.ndarray
+
+
+@pytest.mark.parametrize("loss", MODELS)
+@pytest.mark.parametrize("away", [0.0, 0.05, 3.0])
+def test_a_certificate_of_any_point_holds(loss, away):
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(60) < 15, 1, -1)
+    X = np.round(rng.standard_normal((60, 3)) + 1.2 * (y > 0)[:, None], 1)
+    problem = two_way_partial_auc(X, y, min_tpr=0.5, max_fpr=0.4, loss=loss, l1=0.01, l2=0.05)
+    best = run(problem)
+    w = best.w + away * rng.standard_normal(3)
+    known = xrisk.certify(problem, Point(w))
+    assert known.dual <= best.certificate.primal
+    assert known.primal >= problem.value(w)
+
+
+def test_the_certificate_of_a_smooth_minimiser_is_tight():
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(300) < 60, 1, -1)
+    X = rng.standard_normal((300, 3)) + 1.5 * (y > 0)[:, None]
+    problem = two_way_partial_auc(X, y, min_tpr=0.0, max_fpr=0.99, loss="squared_hinge", l2=0.05)
+    assert xrisk.certify(problem, Point(run(problem).w)).relative < 1e-3
+
+
+def test_without_a_ridge_a_cut_proves_nothing():
+    problem = two_way_partial_auc(np.eye(4), [1, -1, 1, -1], min_tpr=0.0, max_fpr=0.5)
+    assert xrisk.certify(problem, Point(np.ones(4))).dual == -np.inf
+
+
+@pytest.mark.parametrize("loss", MODELS)
+def test_exact_takes_tails(loss):
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(40) < 10, 1, -1)
+    X = rng.standard_normal((40, 3)) + 1.2 * (y > 0)[:, None]
+    problem = two_way_partial_auc(X, y, min_tpr=0.5, max_fpr=0.5, loss=loss, l2=0.05)
+    assert xrisk.solvers.exact(problem, tol=1e-7).certificate.relative <= 1e-7

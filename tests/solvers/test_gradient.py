@@ -24,9 +24,9 @@ def test_it_follows_the_naive_twin(stated, rule):
 
 @pytest.mark.parametrize("rule", RULES, ids=str)
 def test_where_it_ends_the_gap_is_what_it_claims(rule):
-    result = xrisk.minimize(squares(), BatchGradient(0.05, rule, tol=1e-6), budget=xrisk.Budget(iterations=5000))
+    result = xrisk.minimize(squares(), BatchGradient(0.05, rule, tol=1e-10), budget=xrisk.Budget(iterations=5000))
     assert result.stop is xrisk.Stop.CONVERGED
-    assert result.value - xrisk.solvers.exact(squares()).value <= 1e-6
+    assert result.value - xrisk.solvers.exact(squares(), tol=1e-14).value <= 1e-10
 
 
 def test_acceleration_takes_fewer_steps():

@@ -23,6 +23,7 @@ from xrisk.solvers import (
     GradientScaling,
     PrintedScaling,
     SingleLoop,
+    SOTAs,
     StageAverage,
     Stagewise,
     TailSONEX,
@@ -72,9 +73,16 @@ def test_a_single_stage_without_a_pull_is_the_first():
     assert_follows(second, points(STACO1(**STEPS))[1])
 
 
-@pytest.mark.parametrize("solver", [STACO1, STACO2, SOTA, TailSONX, TailSONEX])
-def test_an_iteration_touches_the_sampled_thresholds_and_duals_only(solver):
-    problem, solver, state, rng = begin(two_way(), solver(blocks=4, batch=5, first=FixedThresholds(0.5)))
+HALF = {"blocks": 4, "batch": 5, "first": FixedThresholds(0.5)}
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [*(method(**HALF) for method in (STACO1, STACO2, SOTA, TailSONX, TailSONEX)), SOTAs(blocks=4, batch=5)],
+    ids=lambda solver: type(solver).__name__,
+)
+def test_an_iteration_touches_what_it_keeps_of_the_sampled_positives_only(solver):
+    problem, solver, state, rng = begin(two_way(), solver)
     before = leaves_of_positives(state)
     with uncompiled():
         state = solver.advance(problem, state, 1, rng)
@@ -92,12 +100,13 @@ def leaves_of_positives(state):
 
 
 @pytest.mark.slow
-def test_the_time_of_an_iteration_does_not_grow_with_the_number_of_positives():
+@pytest.mark.parametrize("method", [STACO1, STACO2, SOTA, TailSONX, SOTAs])
+def test_the_time_of_an_iteration_does_not_grow_with_the_number_of_positives(method):
     seconds = []
     for n in (10_000, 1_000_000):
         X = np.random.default_rng(0).standard_normal((n + 1000, 4)).astype(np.float32)
         stated = two_way_partial_auc(X, np.where(np.arange(n + 1000) < n, 1, -1), min_tpr=0.5, max_fpr=0.5)
-        problem, solver, state, rng = begin(stated, STACO1())
+        problem, solver, state, rng = begin(stated, method())
         state = solver.advance(problem, state, 100, rng)
         rounds = []
         for _ in range(5):

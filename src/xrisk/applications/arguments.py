@@ -9,6 +9,7 @@ from xrisk.functions import (
     L1,
     L2,
     Absolute,
+    ChiSquareBallRisk,
     ChiSquareRiskA,
     ChiSquareRiskB,
     CVaRRisk,
@@ -16,6 +17,7 @@ from xrisk.functions import (
     ExponentialLoss,
     HingeLoss,
     Huber,
+    KLBallRisk,
     KLRisk,
     Logistic,
     MaxRisk,
@@ -87,6 +89,60 @@ DIVERGENCES: dict[str, Divergence] = {
     ),
     "max": Divergence(MaxRisk, (), "the worst group alone", "loss in the worst of {groups}"),
 }
+
+
+class Ambiguity(NamedTuple):
+    """What a word for a set of distributions near the observed one stands for, and what people read about it."""
+
+    ball: Callable[..., Any] | None  # the risk of a radius and a strength
+    cost: Callable[..., Any]  # the risk of a strength alone; of a fraction where there is no ball
+    meaning: str
+
+
+AMBIGUITIES: dict[str, Ambiguity] = {
+    "kl": Ambiguity(
+        KLBallRisk,
+        KLRisk,
+        "weights with Σ q log(q/p) at most radius, or at the cost strength times it, or both",
+    ),
+    "chi2": Ambiguity(
+        ChiSquareBallRisk,
+        ChiSquareRiskA,
+        "weights with ½ Σ p (q/p − 1)² at most radius, or at the cost strength times it, or both",
+    ),
+    "cvar": Ambiguity(None, CVaRRisk, "any row may weigh up to p/alpha: the mean of the worst fraction alpha"),
+}
+
+
+def ambiguity_of(ambiguity: Any, *, alpha: Any = None, radius: Any = None, strength: Any = None) -> Any:
+    """The risk over rows that a word of AMBIGUITIES stands for; a spec stands for itself.
+
+    Examples
+    --------
+    >>> from xrisk.applications.arguments import ambiguity_of
+    >>> ambiguity_of("kl", radius=0.5, strength=0.001)
+    KLBallRisk(radius=0.5, strength=0.001)
+    """
+    given = {"alpha": alpha, "radius": radius, "strength": strength}
+    known = {name: as_number(name, value) for name, value in given.items() if value is not None}
+    if is_risk(ambiguity):
+        return ambiguity
+    if not isinstance(ambiguity, str):
+        raise TypeError(f"ambiguity must be one of {', '.join(AMBIGUITIES)} or a spec of a risk, got {ambiguity!r}")
+    chosen = by_name("ambiguity", ambiguity, AMBIGUITIES)
+    takes = ("alpha",) if chosen.ball is None else ("radius", "strength")
+    for name, value in known.items():
+        if name not in takes:
+            raise ValueError(
+                f"{name} is not for ambiguity={ambiguity!r}, which takes {' and '.join(takes)}, got {value}"
+            )
+    if not known:
+        raise ValueError(f"ambiguity={ambiguity!r} needs {' or '.join(takes)}, got none")
+    if chosen.ball is None:
+        return chosen.cost(known["alpha"])
+    if "radius" not in known:
+        return chosen.cost(known["strength"])
+    return chosen.ball(known["radius"], known.get("strength", 0.0))
 
 
 def risk_of(divergence: Any, **numbers: Any) -> Any:

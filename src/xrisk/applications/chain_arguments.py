@@ -102,7 +102,7 @@ def _row_sums(P: Any, entries: np.ndarray, names: Names) -> np.ndarray:
     name = names.transitions
     least, most = entries.min(initial=0.0), entries.max(initial=0.0)  # NaN if there is one
     if not (least >= 0.0 and most < np.inf):
-        raise ValueError(f"{name} must hold probabilities, it holds a negative number, NaN or infinity")
+        raise ValueError(f"{name} must hold probabilities, got {most if least >= 0.0 else least:g}")
     sums = P @ np.ones(P.shape[0])
     off = np.where(sums == 0.0, 0.0, np.abs(sums - 1.0))
     if not (off <= ROUNDING).all():
@@ -140,7 +140,7 @@ def finite_rewards(rewards: np.ndarray, name: str) -> np.ndarray:
     rewards = rewards.astype(np.float64, copy=False)
     least, most = rewards.min(initial=0.0), rewards.max(initial=0.0)
     if not (least > -np.inf and most < np.inf):
-        raise ValueError(f"{name} must be finite, it holds NaN or infinity")
+        raise ValueError(f"{name} must be finite, got {most if least > -np.inf else least:g}")
     if max(-least, most) > LARGEST_REWARD:
         raise ValueError(f"{name} must be at most {LARGEST_REWARD:g} in size for squares to be finite: scale it")
     return rewards

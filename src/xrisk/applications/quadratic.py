@@ -106,7 +106,8 @@ def least_eigenvalue(H: np.ndarray) -> float:
         return 0.0
     if not _inverse_iteration(factor, np.ones(d)) > 4.0 * EPS * d * d:
         return 0.0
-    return _inverse_iteration(factor, scale)
+    most = float(diagonal.max())  # squares of what is far from one would overflow
+    return most * _inverse_iteration(factor, np.sqrt(most) * scale)
 
 
 def _inverse_iteration(factor: Any, scale: np.ndarray) -> float:

@@ -5,11 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.certificate import cut_at
 from xrisk.data.products import row_bytes, row_work
 from xrisk.data.rows import row_count
 from xrisk.inner.oracle import inner_count, inner_dim, inner_samples, inner_size
-from xrisk.inner.passes import add_hessian, as_linear_groups, has_gradients, pass_rows, sampled, score_count, walks
+from xrisk.inner.passes import add_hessian, as_linear_groups, has_gradients, pass_rows, sampled, score_count
 from xrisk.problem import Problem
 from xrisk.solvers.lbfgs import SmoothedLBFGS
 from xrisk.solvers.newton.barrier import wall_count, walls_of
@@ -36,11 +35,6 @@ class Costs(NamedTuple):
     newton: float
     composite: float
     lbfgs_step: float  # of an iteration
-
-
-def by_cuts(problem: Problem) -> bool:
-    """Whether `Bundle` is to take the problem: where nobody walks over the samples but cuts from below are known."""
-    return not walks(problem.inner) and cut_at.implemented(problem.inner)
 
 
 def planned(auto: Any, problem: Problem) -> list[Stage]:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.auto.plan import Stage, by_cuts, expected, planned
+from xrisk.auto.plan import Stage, expected, planned
 from xrisk.certificate import NOTHING_PROVED, Certificate, between, certify_measured, measured, refuse_unknown
 from xrisk.data.threads import Interrupted, give_way, one_thread_each, uninterrupted
 from xrisk.generic import generic
@@ -29,11 +29,12 @@ from xrisk.solvers.base import (
     like_state,
     passes_made,
 )
-from xrisk.solvers.bundle import Bundle
+from xrisk.solvers.bundle import Bundle, by_cuts
 from xrisk.solvers.card import CERTIFIABLE, MethodCard
 from xrisk.solvers.lbfgs import NO_LBFGS, LBFGSState, SmoothedLBFGS
 from xrisk.solvers.newton.barrier import linear_size, walls_of
 from xrisk.solvers.newton.composite import NO_COMPOSITE, CompositeNewton, CompositeState
+from xrisk.solvers.newton.rows import RowNewton, takes_rows
 from xrisk.solvers.newton.smoothed import START
 from xrisk.solvers.newton.solver import NO_NEWTON, Newton, NewtonState
 
@@ -85,7 +86,7 @@ class Auto(NamedTuple):
     and losses take, which were measured once and are fields; so the same problem is solved in the same way on every
     machine. Where all rows are many, samples of them are solved first, each warm-starting the next. A certificate is
     computed when the method's own estimate of the gap says that it may succeed. Losses in the tail, `xrisk.inner.Tail`,
-    are left to `Bundle`, which proves its own.
+    are left to `Bundle`, risks over single rows, `xrisk.inner.Samples`, to `RowNewton`, which prove their own.
 
     Parameters
     ----------
@@ -148,6 +149,8 @@ class Auto(NamedTuple):
         check_positive("tol", self.tol)
         if by_cuts(problem):
             return Bundle(self.tol).prepare(problem)
+        if takes_rows(problem):
+            return RowNewton(self.tol).prepare(problem)
         refuse_unknown(problem)
         stages, costs = tuple(planned(self, problem)), expected(self, problem)
         last = stages[-1].task

@@ -1,12 +1,13 @@
 """Both sides of a certificate: the objective from above, the dual function from below."""
 
 import contextlib
-import itertools
 import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.certificate.cuts import cut_bounds, has_cuts
 from xrisk.certificate.passes import (
     Bounded,
     Measured,
@@ -31,7 +32,7 @@ from xrisk.certificate.rounding import (
     risk_above,
     risk_terms,
 )
-from xrisk.compile import worthwhile
+from xrisk.compile import canonical, kernel, worthwhile
 from xrisk.data.threads import Interrupted, one_thread_each
 from xrisk.functions import (
     block_is_monotone,
@@ -39,12 +40,11 @@ from xrisk.functions import (
     penalty_convexity,
     risk_conjugate,
     risk_project,
-    risk_value,
     risk_weights,
 )
 from xrisk.inner.oracle import inner_is_affine, inner_size
 from xrisk.inner.passes import scores_at
-from xrisk.problem import Problem, apply_prox, block_slopes, is_risk, penalty_at
+from xrisk.problem import Problem, apply_prox, block_slopes, is_risk, penalty_at, risk_at
 
 LEAST = TINY / EPS  # numbers below it have fewer digits
 
@@ -76,7 +76,8 @@ def certify(problem: Problem, result: Any) -> Certificate:
     ----------
     problem : Problem
         Inner functions with full passes (group means of a linear or softmax model, means over pairs of rows), and an
-        outer function or risk, loss and penalty whose rounding is known: a proof refuses what it does not know.
+        outer function or risk, loss and penalty whose rounding is known: a proof refuses what it does not know. Of
+        losses in the tail of pairs the cuts at the point and at zero are tried; the run of `Bundle` proves more.
     result : Result, or anything with ``w`` and, if known, ``dual`` (n, m) and ``slopes``
         The point and the dual weights; these need not be feasible, they are moved to where they are.
 
@@ -102,6 +103,9 @@ def certify(problem: Problem, result: Any) -> Certificate:
     True
     """
     problem.check()
+    if not certifiable(problem) and has_cuts(problem):
+        problem = canonical(problem)
+        return between(*cut_bounds(problem, _point(problem, result)))
     return certify_measured(measured(problem), result)
 
 
@@ -121,7 +125,7 @@ def certify_measured(known: "Measured", result: Any, enough: float = 0.0) -> Cer
         candidates = slope_candidates(known, z, getattr(result, "slopes", None))
         found = between(primal, -np.inf)
         with contextlib.suppress(Interrupted):
-            for v, q in itertools.product(candidates, weights):
+            for q, v in ((q, v) for q in weights for v in candidates):
                 found = between(primal, max(found.dual, _dual(known, q, v)))
                 if found.relative <= enough:
                     return found
@@ -132,7 +136,7 @@ NOTHING_PROVED = Certificate(np.inf, -np.inf, np.inf, np.inf)
 
 
 def certifiable(problem: Problem) -> bool:
-    """Whether `certify` knows every part of the problem."""
+    """Whether `certify` knows every part of the problem by walks over its samples."""
     return unknown_part(problem) is None
 
 
@@ -160,7 +164,7 @@ def _primal(problem: Problem, w: np.ndarray, values: Bounded) -> float:
         return np.inf
     if is_risk(f):
         top, size = (u + error)[:, 0], float(np.abs(u).max() + error.max())
-        above, plain = risk_value(f, top), risk_above(f, top)
+        above, plain = risk_at(f, top), risk_above(f, top)
         if above + 16 * EPS * (n + m + 16) * risk_terms(f, n) < plain:
             size += risk_terms(f, n)
         else:
@@ -181,20 +185,21 @@ def _primal(problem: Problem, w: np.ndarray, values: Bounded) -> float:
     return np.inf if math.isnan(primal) else primal
 
 
-def _weights(problem: Problem, u: np.ndarray, known: Any) -> list[Weights]:
-    """Candidates for the weights: those of the worst case at u, and those that are known."""
-    candidates = [_worst(problem.outer, u)]
-    if known is not None:
-        if np.shape(known) != u.shape:
-            raise ValueError(f"dual must have shape {u.shape}, got {np.shape(known)}")
-        candidates.insert(0, np.array(known, dtype=np.float64))
-    usable = [y for y in candidates if np.isfinite(y).all()] or [_central(problem.outer, u.shape)]
-    if not is_risk(problem.outer):
-        return [_of_blocks(problem.outer, y) for y in usable]
-    found = [_of_risk(problem.outer, y) for y in usable]
-    if risk_above(problem.outer, np.zeros(len(u))) < np.inf:  # ρ* is zero at the base: no digits are lost in λ
-        found.append(Weights(base_weights(problem.outer, len(u))[:, None], 0.0, 0.0, 16 * EPS))
-    return found
+def _weights(problem: Problem, u: np.ndarray, known: Any) -> Iterator[Weights]:
+    """Candidates for the weights, one after another: those that are known, and those of the worst case at u."""
+    if known is not None and np.shape(known) != u.shape:
+        raise ValueError(f"dual must have shape {u.shape}, got {np.shape(known)}")
+    usable, of = 0, _of_risk if is_risk(problem.outer) else _of_blocks
+    for candidate in (lambda: np.array(known, dtype=np.float64), lambda: _worst(problem.outer, u))[known is None :]:
+        y = candidate()
+        if np.isfinite(y).all():
+            usable += 1
+            yield of(problem.outer, y)
+    if not usable:
+        yield of(problem.outer, _central(problem.outer, u.shape))
+    if is_risk(problem.outer) and risk_above(problem.outer, np.zeros(len(u))) < np.inf:
+        # ρ* is zero at the base, and has no digits to lose in λ
+        yield Weights(base_weights(problem.outer, len(u))[:, None], 0.0, 0.0, 16 * EPS)
 
 
 def _worst(f: Any, u: np.ndarray) -> np.ndarray:
@@ -202,7 +207,7 @@ def _worst(f: Any, u: np.ndarray) -> np.ndarray:
         return np.full_like(u, np.nan)
     if is_risk(f):
         q = np.empty(u.shape[0])
-        risk_weights(f, np.ascontiguousarray(u[:, 0]), q)
+        worthwhile(weigh, q.size, f)(f, np.ascontiguousarray(u[:, 0]), q)
         return u.shape[0] * q[:, None]
     return block_slopes(f, u)
 
@@ -218,10 +223,21 @@ def _of_risk(rho: Any, y: np.ndarray) -> Weights:
     q, n = np.maximum(y[:, 0], 0.0), y.shape[0]
     total = float(q.sum())
     q = q / total if 0.0 < total < np.inf else np.full(n, 1.0 / n)
-    risk_project(rho, q)
-    conjugate = float(risk_conjugate(rho, q))
+    conjugate = float(worthwhile(project_weights, n, rho)(rho, q))
     defect = abs(math.fsum(q) - 1.0) + 16 * EPS
     return Weights(q[:, None], conjugate, 2 * abs(conjugate) + risk_terms(rho, n), defect)
+
+
+@kernel
+def weigh(rho, u, q):
+    risk_weights(rho, u, q)
+
+
+@kernel
+def project_weights(rho, q):
+    """Move q into the dual set; ρ*(q)."""
+    risk_project(rho, q)
+    return risk_conjugate(rho, q)
 
 
 def _of_blocks(f: Any, y: np.ndarray) -> Weights:

@@ -27,6 +27,8 @@ from xrisk.inner.sorted_pairs import pair_rounding
 from xrisk.inner.tail import Tail, corner, pair_coefs, tail_scores
 from xrisk.problem import Problem, penalty_at
 
+MIXTURES = 41  # of two cuts that are tried
+
 
 class Sizes(NamedTuple):
     """What rounding is measured by."""
@@ -132,6 +134,22 @@ def _rounding(g: Tail, sizes: Sizes, w: np.ndarray, found: Any, scores: Any) -> 
     reached = float(-found.up @ sizes.ahead - found.down @ sizes.behind)
     spread = (adjoint_rounding(g.pairs.rows) + 2 * each + EPS * (sizes.repeats + 512)) * reached
     return rise, slack, spread + 128 * EPS * steepest * longest + TINY
+
+
+def cut_bounds(problem: Problem, w: np.ndarray) -> tuple[float, float]:
+    """Bounds (primal, dual) at w, by the cuts that touch at w and at zero, and mixtures of the two: two full passes.
+
+    Where F is smooth at a minimiser the cut there proves it to be one; at a kink it takes cuts from all sides, which
+    `Bundle` collects.
+    """
+    sizes = cut_sizes(problem.inner)
+    here, zero = (cut_at(problem.inner, sizes, problem.outer, point) for point in (w, np.zeros_like(w)))
+    if not np.isfinite(here.slope.sum() + here.offset + here.slack + here.spread):
+        here = zero._replace(above=np.inf)
+    numbers = [np.array(pair) for pair in zip(here[2:6], zero[2:6], strict=True)]
+    cuts = Cuts(numbers[1], numbers[0], numbers[2], numbers[3], 2)
+    mixtures = (np.array([part, 1.0 - part]) for part in np.linspace(0.0, 1.0, MIXTURES))
+    return objective_above(problem, here, w), max(mixture_below(problem, cuts, q, sizes.scale) for q in mixtures)
 
 
 def objective_above(problem: Problem, cut: Cut, w: np.ndarray) -> float:

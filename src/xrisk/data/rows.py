@@ -367,10 +367,15 @@ def as_rows(X: Any) -> Dense | CSR:
     return Dense(frozen(X))
 
 
-def as_numbers(name: str, values: Any) -> np.ndarray:
-    """An array of real numbers, not copied if it is one; ``name`` is what an error calls it."""
+def refuse_masked(name: str, values: Any) -> None:
+    """Refuse an array with a mask, whose entries would count as if they had none."""
     if isinstance(values, np.ma.MaskedArray):
         raise ValueError(f"{name} must not be masked: fill the masked entries or leave their rows out")
+
+
+def as_numbers(name: str, values: Any) -> np.ndarray:
+    """An array of real numbers, not copied if it is one; ``name`` is what an error calls it."""
+    refuse_masked(name, values)
     try:
         array = np.asarray(values)
     except ValueError as error:

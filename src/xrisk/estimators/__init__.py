@@ -6,10 +6,13 @@ from xrisk.estimators.policy import PolicyEvaluator
 from xrisk.estimators.portfolio import MeanVariancePortfolio
 from xrisk.estimators.ranking import PNormPushClassifier, PrecisionAtKClassifier, TopPushClassifier
 from xrisk.estimators.robust import RobustLogisticRegression
+from xrisk.estimators.samples import DROClassifier, DRORegressor
 from xrisk.estimators.tasks import MultiTaskGroupDROClassifier
 from xrisk.tables import TableModel
 
 __all__ = [
+    "DROClassifier",
+    "DRORegressor",
     "GroupDROClassifier",
     "GroupDRORegressor",
     "MeanVariancePortfolio",

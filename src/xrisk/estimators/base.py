@@ -195,8 +195,11 @@ class LinearRobust(CallbackSupport, BaseEstimator):
         return self
 
     def _watchers(self, training: Training) -> list[Any]:
-        watchers: list[Any] = [GapBar(self.tol)] if self.verbose and isinstance(self.solver, str) else []
+        watchers: list[Any] = [self._bar()] if self.verbose and isinstance(self.solver, str) else []
         return [*watchers, Callbacks(self, training)] if hasattr(self, "_init_callback_context") else watchers
+
+    def _bar(self) -> Any:
+        return GapBar(self.tol)
 
     def _validated(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         return validate_data(
@@ -234,9 +237,10 @@ class LinearRobust(CallbackSupport, BaseEstimator):
             if name in PARAMETERS:
                 PARAMETERS[name](name, value)
 
-    def _solve(self, problem: Problem, watchers: list[Any]) -> Result:
+    def _solve(self, problem: Problem, watchers: list[Any], start: Any = None) -> Result:
+        """The result; ``start`` are parameters and dual weights to begin at."""
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        w0, weights = self._warm(problem) if self.warm_start else (None, None)
+        w0, weights = start or (self._warm(problem) if self.warm_start else (None, None))
         budget = Budget(iterations=self.max_iter, elapsed=self.max_seconds)
         trace = Trace()
         bars = [ProgressBar(budget)] if self.verbose and not isinstance(self.solver, str) else []

@@ -5,28 +5,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_curve
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from xrisk.applications import group_dro, two_way_partial_auc
+from xrisk.applications import two_way_partial_auc
 from xrisk.applications.arguments import as_number
-from xrisk.auto import Auto
-from xrisk.certificate import NOTHING_PROVED
-from xrisk.data.products import column_squares
+from xrisk.certificate import NOTHING_PROVED, Certificate, certifiable, certify
 from xrisk.data.rows import as_rows, row_numbers
+from xrisk.estimators.anchored import Descent, check_columns, log_odds, prudent, some_rows, start_model, units_of
 from xrisk.estimators.base import FITTED, SOLVING, USER, Training, TwoClassRobust, check_finite
-from xrisk.estimators.watching import with_callbacks
+from xrisk.estimators.watching import StepBar, with_callbacks
 from xrisk.functions.parameters import require
 from xrisk.inner import Pairs
 from xrisk.problem import Problem
 from xrisk.registry import savable
-from xrisk.run import Budget, Result, Stop, minimize
-from xrisk.run.clock import ctrl_c, now
-from xrisk.run.observers import TracePoint
-from xrisk.solvers.auc.bounded import Ranking, Step, ranking_of
+from xrisk.run import Result, Stop
+from xrisk.run.clock import ctrl_c
+from xrisk.solvers.auc.bounded import Ranking, ranking_of
 
 CONVEX = ("squared_hinge", "hinge", "logistic")
 SURROGATES = ("sigmoid", "convex", *CONVEX)
@@ -35,12 +32,21 @@ COLLAPSE = (
     "the optimum of the convex surrogate is a score of almost zero: the hard pairs cannot be separated on average, and "
     "the model is of no use; surrogate='sigmoid' or a wider range of rates would give one"
 )
+MAJORITY = (
+    "the positive class is {!r}, {:.3g} % of the rows: of two labels the second in sorted order is the positive one, "
+    "and y == {!r} in place of y makes it the other one"
+)
+SHORT = {  # what would help a descent that was cut short
+    Stop.INTERRUPTED: "fit again with warm_start=True to go on from here",
+    Stop.SECONDS: "a larger max_seconds would go on",
+    Stop.ITERATIONS: "a larger max_iter would go on",
+}
+COMMON = 0.75  # a share of positives that are hardly meant to be rare
 ANCHORS = (0.1, 0.01, 0.001)  # tried by cross-validation, after the start itself
 FOLDS = 5
 CV_ROWS = 40_000  # of each class at the most, in cross-validation
 CV_STEPS = 40
 STEPS = 100
-SPREAD = 2.0  # standard deviation of the scores that the sigmoid is applied to
 CURVE = 2000  # points of the ROC curve that are kept
 COLLAPSED = 0.02  # spread of scores, of which a margin is one, that is none
 
@@ -57,7 +63,7 @@ SHARED = (
         Of "sigmoid", the model to start from, of the rows or of classes that count the same; by default chosen by
         cross-validation.
     l1, l2 : float
-        Of convex surrogates, strengths of the penalty l1‖w‖₁ + (l2/2)‖w‖².
+        Of convex surrogates, strengths of the penalty l1‖w‖₁ + (l2/2)‖w‖²; l2 is positive for ``solver="auto"``.
 """
     + SOLVING
     + """
@@ -65,7 +71,8 @@ SHARED = (
     ----------
     coef_, intercept_ : ndarray
         The score as log-odds: ``predict_proba`` is the logistic function of it, fitted to scores of rows that were
-        held out in cross-validation where there was one, else to those of the training rows.
+        held out in cross-validation where there was one, else to those of the training rows. Scores of different folds
+        are compared in units of the negatives that each was fitted to.
     threshold_ : float
         Scores above it are predicted positive; 0, a probability of one half, unless `set_threshold` is called.
     anchor_, start_ : float, str
@@ -110,6 +117,11 @@ class RegionClassifier(TwoClassRobust):
         self
         """
         training = self._training(X, y)
+        check_columns(training.X)
+        share = float((training.target > 0).mean())
+        if share > COMMON and self.classes_.dtype.kind not in "biuf":  # of numbers it is clear which
+            rare, common = self.classes_.tolist()
+            warnings.warn(MAJORITY.format(common, 100.0 * share, rare), UserWarning, stacklevel=USER - 1)
         self.threshold_ = 0.0
         return self._bounded(training) if self.surrogate == "sigmoid" else self._fitted(training)
 
@@ -119,7 +131,7 @@ class RegionClassifier(TwoClassRobust):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.surrogate not in SURROGATES:
+        if not isinstance(self.surrogate, str) or self.surrogate not in SURROGATES:
             raise ValueError(f"surrogate must be one of {', '.join(SURROGATES)}, got {self.surrogate!r}")
         if self.anchor is not None:
             require(as_number("anchor", self.anchor) > 0.0, "anchor", self.anchor, "positive or None")
@@ -127,6 +139,8 @@ class RegionClassifier(TwoClassRobust):
             raise ValueError(f"start must be one of {', '.join(STARTS)} or None, got {self.start!r}")
         if self.surrogate == "sigmoid" and not isinstance(self.solver, str):
             raise ValueError(f"solver must be 'auto' for surrogate='sigmoid', got {self.solver!r}")
+        if self.surrogate != "sigmoid" and isinstance(self.solver, str):
+            require(as_number("l2", self.l2) > 0.0, "l2", self.l2, f"positive for surrogate={self.surrogate!r}")
 
     def _has_intercept(self) -> bool:
         return False
@@ -140,39 +154,45 @@ class RegionClassifier(TwoClassRobust):
 
     def _bounded(self, training: Training) -> Any:
         """Fit the bounded surrogate: choose its anchor, descend from its start, and keep the best point."""
-        began = now()
-        end = np.inf if self.max_seconds is None else began + self.max_seconds
-        points: list[TracePoint] = []
-        with ctrl_c() as pressed:
-
-            def over() -> bool:
-                return bool(pressed) or now() > end
-
-            def watch(step: Step) -> bool:
-                points.append(TracePoint(len(points) + 1, 0, now() - began, step.value, phase="sigmoid"))
-                return over()
-
-            self._problem(training)  # says what is wrong with the rates
-            ranking = self._ranking(training.X, training.target)
-            chosen = self._chosen(training, over)
-            w0 = start_model(training.X, training.target, chosen.start)
-            first = ranking.step_at(w0)
-            best = first
-            if chosen.anchor < np.inf and not over():
-                best = ranking.descended(w0, chosen.anchor, min(STEPS, self.max_iter), watch)
-            stop = Stop.INTERRUPTED if pressed else Stop.SECONDS if now() > end else Stop.LOCAL
-        self.start_, self.anchor_, self.start_score_ = chosen.start, float(chosen.anchor), first.score
-        self.certificate_, self.stop_, self.n_iter_ = NOTHING_PROVED, stop, max(1, len(points))
-        self.trace_, self.objective_ = tuple(points), float(best.value)
-        self._finish(best.w, training, chosen.scores)
-        if stop is not Stop.LOCAL:
-            warnings.warn(f"{stop}; {self._advice_bounded(stop)}", ConvergenceWarning, stacklevel=USER)
+        self._problem(training)  # says what is wrong with the rates
+        watchers = self._watchers(training)
+        try:
+            with ctrl_c() as pressed:
+                self._descend(training, Descent(self.max_seconds, pressed, watchers))
+            if self.stop_ is not Stop.LOCAL:
+                warnings.warn(f"{self.stop_}; {SHORT[self.stop_]}", ConvergenceWarning, stacklevel=USER)
+        finally:
+            for watcher in watchers:
+                watcher.close()
+        for watcher in watchers:
+            watcher.end()
         return self
 
-    def _advice_bounded(self, stop: Stop) -> str:
-        return "the model is the best seen so far" if stop is Stop.INTERRUPTED else "a larger max_seconds would go on"
+    def _descend(self, training: Training, descent: Descent) -> None:
+        ranking = self._ranking(training.X, training.target)
+        chosen, steps = self._chosen(training, descent), min(STEPS, self.max_iter)
+        w0 = start_model(training.X, training.target, chosen.start, descent)
+        first = best = ranking.step_at(w0)
+        if chosen.anchor < np.inf and not descent.over():
+            best = ranking.descended(w0, chosen.anchor, steps, descent.seen, self._last(training, w0))
+        stop = descent.stop(self.max_iter)
+        self.start_, self.anchor_, self.start_score_ = chosen.start, float(chosen.anchor), first.score
+        self.certificate_, self.stop_, self.n_iter_ = NOTHING_PROVED, stop, max(1, len(descent.points))
+        self.trace_, self.objective_ = tuple(descent.points), float(best.value)
+        self._finish(best.w, training, chosen.scores)
 
-    def _chosen(self, training: Training, over: Any) -> ChosenStart:
+    def _last(self, training: Training, w0: np.ndarray) -> np.ndarray:
+        """Where the descent begins: at the model of the last fit, if that is asked for and of the right size."""
+        if not (self.warm_start and hasattr(self, "coef_") and self.coef_.size == w0.size and self.coef_.any()):
+            return w0
+        w = self.coef_[0].astype(np.float64)
+        spreads = [float(np.std(np.asarray(training.X @ each, dtype=np.float64))) for each in (w0, w)]
+        return w * (spreads[0] / spreads[1]) if min(spreads) > 0.0 else w0
+
+    def _bar(self) -> Any:
+        return StepBar(min(STEPS, self.max_iter)) if self.surrogate == "sigmoid" else super()._bar()
+
+    def _chosen(self, training: Training, descent: Descent) -> ChosenStart:
         """Start and anchor by cross-validation on the positives there are; few of them hold on to the start."""
         nothing = np.full(training.target.size, np.nan)
         starts = STARTS if self.start is None else (self.start,)
@@ -187,46 +207,61 @@ class RegionClassifier(TwoClassRobust):
         scores, values = np.full((len(tried), target.size), np.nan), np.full((len(tried), folds), np.nan)
         splits = StratifiedKFold(folds, shuffle=True, random_state=int(rng.integers(2**31))).split(target, target)
         for fold, (learn, test) in enumerate(splits):
-            if over():
+            descent.turned(fold / folds)
+            if descent.over():
                 break
-            self._try_fold(X, target, (learn, test), tried, scores, values[:, fold])
+            self._try_fold(X, target, (learn, test), tried, scores, values[:, fold], descent)
         best = prudent(values)
         held_out = nothing.copy()
         held_out[chosen] = scores[best]
         return ChosenStart(*tried[best], held_out)
 
     def _try_fold(
-        self, X: Any, target: np.ndarray, split: Any, tried: list[Any], scores: np.ndarray, values: np.ndarray
+        self,
+        X: Any,
+        target: np.ndarray,
+        split: Any,
+        tried: list[Any],
+        scores: np.ndarray,
+        values: np.ndarray,
+        descent: Descent,
     ) -> None:
-        """Scores of the rows held out, and their partial AUC, of every choice."""
+        """Scores of the rows held out, in units of the rows learnt from, and their partial AUC, of every choice."""
         learn, test = split
         ranking, held = self._ranking(X[learn], target[learn]), self._ranking(X[test], target[test])
         for k, (start, anchor) in enumerate(tried):
             if k == 0 or tried[k - 1][0] != start:
-                w0 = start_model(X[learn], target[learn], start)
+                w0 = start_model(X[learn], target[learn], start, descent)
                 w = w0
             if anchor < np.inf:
-                w = ranking.descended(w0, anchor, CV_STEPS).w
-            scores[k, test] = held.scores(w)
+                w = ranking.descended(w0, anchor, CV_STEPS, lambda step: descent.over()).w
+            if descent.over():
+                values[:] = np.nan
+                return
+            scores[k, test] = units_of(ranking.scores(w), target[learn]).of(held.scores(w))
             values[k] = held.step_at(w).score
+
+    def _certified(self, problem: Problem, result: Result) -> Certificate:
+        return super()._certified(problem, result) if certifiable(problem) else certify(problem, result)
 
     def _keep(self, problem: Problem, result: Result, training: Training) -> None:
         super()._keep(problem, result, training)
         self.start_, self.anchor_, self.start_score_ = "none", np.inf, np.nan
         self._finish(result.w, training, np.full(training.target.size, np.nan))
-        spread = float(np.std(training.X @ result.w))
-        if spread < COLLAPSED:
+        if result.stop is Stop.CONVERGED and float(np.std(training.X @ result.w)) < COLLAPSED:
             warnings.warn(COLLAPSE, UserWarning, stacklevel=USER + 1)
 
     def _finish(self, w: np.ndarray, training: Training, held_out: np.ndarray) -> None:
         """Keep the score as log-odds, and the curve that thresholds are chosen from."""
         own = np.asarray(training.X @ w, dtype=np.float64).reshape(-1)
-        known = np.isfinite(held_out)
-        scores, target = (held_out[known], training.target[known]) if known.any() else (own, training.target)
-        slope, shift = log_odds(scores, target)
+        units, known = units_of(own, training.target), np.isfinite(held_out)
+        scores, target = units.of(own), training.target
+        if known.any():
+            scores, target = held_out[known], target[known]
+        slope, shift = log_odds(scores, target, float((training.target > 0).mean()))
         dtype = training.X.dtype
-        self.coef_ = np.array(slope * w, dtype=dtype)[None, :]
-        self.intercept_ = np.array([shift], dtype=dtype)
+        self.coef_ = np.array(slope / units.unit * w, dtype=dtype)[None, :]
+        self.intercept_ = np.array([shift - slope * units.zero / units.unit], dtype=dtype)
         fpr, tpr, thresholds = roc_curve(target > 0, slope * scores + shift)
         kept = np.unique(np.linspace(0, fpr.size - 1, min(CURVE, fpr.size)).astype(np.int64))
         self.roc_fpr_, self.roc_tpr_ = fpr[kept], tpr[kept]
@@ -279,55 +314,6 @@ class RegionClassifier(TwoClassRobust):
         super()._check_fitted()
         for name in ("roc_fpr_", "roc_tpr_", "roc_thresholds_"):
             check_finite(name, getattr(self, name, None))
-
-
-def start_model(X: Any, target: np.ndarray, start: str) -> np.ndarray:
-    """The logistic model of the rows, or of classes of equal weight, its scores scaled to a deviation of two."""
-    shares = np.where(target > 0, 1.0 / (target > 0).sum(), 1.0 / (target < 0).sum())
-    weight = target.size * shares / shares.sum() if start == "balanced" else None
-    size = float(np.median(column_scale(X)))
-    stated = group_dro(
-        X, target, np.zeros(target.size, dtype=np.int8), divergence="max", l2=max(size, 1e-150) ** 2 / target.size,
-        sample_weight=weight, fit_intercept=True,
-    )  # fmt: skip
-    w = minimize(stated, Auto(1e-3), budget=Budget(iterations=1000)).w[:-1]
-    spread = float(np.std(np.asarray(X @ w, dtype=np.float64)))
-    return w * (SPREAD / spread) if spread > 0.0 else w
-
-
-def column_scale(X: Any) -> np.ndarray:
-    """Root mean square of the columns, positive."""
-    squares = column_squares(as_rows(X))
-    return np.sqrt(squares[squares > 0.0]) if (squares > 0.0).any() else np.ones(1)
-
-
-def some_rows(target: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
-    """Numbers of rows, all of them or ``most`` of each class, in order."""
-    sides = [np.flatnonzero(target > 0), np.flatnonzero(target < 0)]
-    kept = [side if side.size <= most else rng.choice(side, most, replace=False) for side in sides]
-    return np.sort(np.concatenate(kept))
-
-
-def prudent(values: np.ndarray) -> int:
-    """The first choice that the best one, by its mean over the folds, does not beat by half a standard error."""
-    values = values[:, np.isfinite(values).all(axis=0)]
-    if not values.size:
-        return 0
-    best = int(np.argmax(values.mean(axis=1)))
-    ahead = values[best] - values
-    error = ahead.std(axis=1, ddof=1) / np.sqrt(values.shape[1]) if values.shape[1] > 1 else np.zeros(len(values))
-    return int(np.flatnonzero(ahead.mean(axis=1) <= 0.5 * error + 1e-12)[0])
-
-
-def log_odds(scores: np.ndarray, target: np.ndarray) -> tuple[float, float]:
-    """Slope and shift that make scores log-odds of the positive class; the slope is positive, the order stays."""
-    spread = float(np.std(scores))
-    if spread == 0.0:
-        positive = float((target > 0).mean())
-        return 1.0, float(np.log(positive / (1.0 - positive)) - scores[0])
-    model = LogisticRegression(C=1e6, max_iter=1000).fit((scores / spread)[:, None], target > 0)
-    slope = max(float(model.coef_[0, 0]), 1e-3) / spread
-    return slope, float(model.intercept_[0])
 
 
 @savable

@@ -10,6 +10,7 @@ from xrisk.applications.arguments import as_number
 from xrisk.applications.chain_arguments import Names, chain_of, finite_rewards
 from xrisk.applications.policy import averaged_problem, penalty_on, residual_problem, state_features
 from xrisk.certificate import between
+from xrisk.data.rows import refuse_masked
 from xrisk.estimators.base import FITTED, SOLVING, LinearRobust, Training
 from xrisk.estimators.watching import with_callbacks
 from xrisk.functions.parameters import require
@@ -134,6 +135,7 @@ class PolicyEvaluator(LinearRobust):
         require(0.0 <= gamma < 1.0, "discount", self.discount, "at least 0 and below 1")
         if state_weight is not None and not isinstance(self.solver, str):
             raise ValueError("state_weight must be None for a solver that samples, solver='auto' takes weights")
+        refuse_masked("X", X)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
         states = X.shape[0]
         if y is not None:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from xrisk.applications.arguments import as_number
 from xrisk.applications.portfolio import (
     BLOCK,
     Moments,
@@ -17,6 +18,7 @@ from xrisk.applications.portfolio import (
     portfolio_domain,
 )
 from xrisk.auto import Auto
+from xrisk.certificate import between
 from xrisk.estimators.base import (
     FITTED,
     FITTED_KINDS,
@@ -28,7 +30,8 @@ from xrisk.estimators.base import (
     with_callbacks,
 )
 from xrisk.functions import Hyperplane, NonNegative, penalty_convexity
-from xrisk.functions.parameters import flag
+from xrisk.functions.faces import domain_of, linear_of
+from xrisk.functions.parameters import flag, require
 from xrisk.inner.oracle import inner_size
 from xrisk.persistence import savable
 from xrisk.problem import Problem
@@ -147,9 +150,18 @@ class MeanVariancePortfolio(LinearRobust):
         self
         """
         self._check_parameters()
-        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")
+        X = self._returns(X)
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
         return self._fitted(self._complete(X, weight))
+
+    def _returns(self, X: Any, reset: bool = True) -> np.ndarray:
+        """Returns as an array, NaN where one is missing or masked."""
+        if isinstance(X, np.ma.MaskedArray):
+            X = np.ma.filled(X.astype(np.result_type(X.dtype, np.float32)), np.nan)
+        try:
+            return validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=reset)
+        except np.exceptions.DTypePromotionError as error:
+            raise ValueError("X must hold returns alone, got a column of dates: make it the index") from error
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -171,7 +183,8 @@ class MeanVariancePortfolio(LinearRobust):
             raise ValueError("sample_weight must have a positive sum, got 0.0")
         if weight is not None:
             weight = weight / weight.max()  # the sum of large ones would overflow
-        found = moments(X, weight)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused
+            found = moments(X, weight)
         if not (np.isfinite(found.mean).all() and np.isfinite(found.covariance).all()):
             raise ValueError("X must have returns whose squares are finite: scale them down")
         left_out = tuple(name for name, held in zip(_names(self), kept, strict=True) if not held)
@@ -179,6 +192,7 @@ class MeanVariancePortfolio(LinearRobust):
 
     def _problem(self, training: Training) -> Problem:
         X, weight, held = training.X, training.weight, training.beside
+        self._check_budget(held.moments)
         stated = {
             "risk_aversion": self.risk_aversion,
             "l2": self.l2,
@@ -197,6 +211,14 @@ class MeanVariancePortfolio(LinearRobust):
         if penalty_convexity(problem.penalty) == 0.0 and _is_unbounded(stated["domain"], held.moments):
             raise ValueError(self._no_minimum())
         return problem
+
+    def _check_budget(self, known: Moments) -> None:
+        if self.budget is None:
+            return
+        total, risk = abs(as_number("budget", self.budget)), as_number("risk_aversion", self.risk_aversion)
+        size = max(risk * float(np.diag(known.covariance).max()), as_number("l2", self.l2), 1.0)
+        fits = np.isfinite(total * total * size) or not np.isfinite([total, size]).all()  # else said elsewhere
+        require(fits, "budget", self.budget, "smaller, for the objective to be finite")
 
     def _sampled(self, X: np.ndarray, stated: dict[str, Any]) -> Problem:
         """The problem with the deviations sampled, or exact for a solver that cannot use that."""
@@ -222,6 +244,9 @@ class MeanVariancePortfolio(LinearRobust):
     def _proved(self, problem: Problem, result: Result) -> Result:
         if result.stop is Stop.UNBOUNDED:
             raise ValueError(self._no_minimum())
+        if isinstance(self.solver, str) and _holds_nothing(problem):
+            w = np.zeros(result.w.size)
+            result = replace(result, w=w, value=problem.value(w), certificate=between(0.0, 0.0), stop=Stop.CONVERGED)
         proved = super()._proved(problem, result)
         known, last = proved.certificate, len(proved.trace.points) - 1
         if proved.stop is not Stop.CONVERGED is result.stop and known.gap <= ZERO * least_squares(problem).size:
@@ -231,7 +256,7 @@ class MeanVariancePortfolio(LinearRobust):
         return proved
 
     def _advice(self, result: Result) -> str:
-        if not self.l2 and not np.isfinite(result.certificate.relative):
+        if not self.l2 and self.leverage is None and not np.isfinite(result.certificate.relative):
             return "the covariance is singular, and l2 > 0, leverage, or a budget with long_only=True gives a bound"
         if result.stop is Stop.ROUNDING:
             smaller = "" if self.leverage is None else "a smaller leverage, "
@@ -277,7 +302,7 @@ class MeanVariancePortfolio(LinearRobust):
         names the asset.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=False)
+        X = self._returns(X, reset=False)
         gaps, held = self._gaps(X), self.weights_ != 0.0
         if not gaps.rows.any():
             return X @ self.weights_
@@ -346,6 +371,12 @@ def _without(X: np.ndarray, incomplete: np.ndarray, weight: np.ndarray | None) -
         f"{int(incomplete.sum())} of {len(X)} periods have missing returns and were left out", stacklevel=USER + 1
     )
     return X[~incomplete], None if weight is None else weight[~incomplete]
+
+
+def _holds_nothing(problem: Problem) -> bool:
+    """Whether w = 0 is optimal: of long positions without a budget, if no mean return is positive."""
+    penalty, d = problem.penalty, inner_size(problem.inner)
+    return isinstance(domain_of(penalty), NonNegative) and bool((linear_of(penalty, d) >= 0.0).all())
 
 
 def _is_unbounded(domain: Any, known: Moments) -> bool:

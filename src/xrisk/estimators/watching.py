@@ -48,6 +48,9 @@ class Callbacks:
         asked = stage.call_on_fit_task_end(estimator=self._estimator, **self._data, reconstruction_attributes=model)
         self._asked = self._asked or bool(asked)
 
+    def turned(self, part: float) -> None:
+        """Nothing to do: a fold leaves no model of the whole."""
+
     def asked_to_stop(self) -> bool:
         return self._asked
 
@@ -59,16 +62,45 @@ class Callbacks:
         """Nothing to do: `with_callbacks` takes down what the fit has set up."""
 
 
+def _bar() -> Any:
+    try:
+        from tqdm import tqdm
+    except ImportError as error:
+        raise ImportError("verbose needs tqdm: pip install xrisk[progress]") from error
+    return tqdm(total=100, bar_format="{l_bar}{bar}| {elapsed}{postfix}")
+
+
+class StepBar:
+    """A bar of which cross-validation fills the first half, and the steps of a descent the second."""
+
+    def __init__(self, steps: int) -> None:
+        self._steps, self._bar = steps, _bar()
+
+    def turned(self, part: float) -> None:
+        self._bar.update(max(50.0 * part - self._bar.n, 0.0))
+        self._bar.set_postfix_str("cross-validation")
+
+    def seen(self, point: TracePoint, w: np.ndarray) -> None:
+        self._bar.update(max(50.0 * (1.0 + point.iterations / self._steps) - self._bar.n, 0.0))
+        self._bar.set_postfix_str(f"{point.phase}: objective {point.value:.4g}")
+
+    def asked_to_stop(self) -> bool:
+        self._bar.refresh()
+        return False
+
+    def end(self) -> None:
+        """Nothing to do: a bar need not know whether a fit ended well."""
+
+    def close(self) -> None:
+        self._bar.update(100.0 - self._bar.n)
+        self._bar.close()
+
+
 class GapBar:
     """A bar that fills as the certified gap falls to the tolerance."""
 
     def __init__(self, tol: float) -> None:
-        try:
-            from tqdm import tqdm
-        except ImportError as error:
-            raise ImportError("verbose needs tqdm: pip install xrisk[progress]") from error
-        self._tol, self._first = tol, 0.0
-        self._bar = tqdm(total=100, bar_format="{l_bar}{bar}| {elapsed}{postfix}")
+        self._tol, self._first, self._bar = tol, 0.0, _bar()
 
     def seen(self, point: TracePoint, w: np.ndarray) -> None:
         relative = (point.value - point.bound) / max(abs(point.value), abs(point.bound), 1e-300)
@@ -76,7 +108,8 @@ class GapBar:
         self._first = max(self._first, left) if np.isfinite(left) else self._first
         share = 100.0 if left == 0.0 else 100.0 * (1.0 - left / self._first) if self._first else 0.0
         self._bar.update(max(share - self._bar.n, 0.0))
-        self._bar.set_postfix_str(f"{point.phase}: gap {relative:.1e}, tol {self._tol:.0e}")
+        gap = f"gap {relative:.1e}" if np.isfinite(relative) else "no gap yet"
+        self._bar.set_postfix_str(f"{point.phase}: {gap}, tol {self._tol:.0e}")
 
     def asked_to_stop(self) -> bool:
         self._bar.refresh()  # shows the time between two certificates

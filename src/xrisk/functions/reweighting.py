@@ -48,6 +48,8 @@ class Excess(NamedTuple):
 @kernel
 def extent(v, p):
     """`Extent` of values v (n,)."""
+    if p.size > 0 and p.size != v.size:
+        raise ValueError("masses must be as many as the values")
     top, low = -np.inf, np.inf
     for i in range(v.size):
         if p.size == 0 or p[i] > 0.0:
@@ -72,6 +74,8 @@ def extent_sums(v, p, top):
 @kernel
 def standard(u, p):
     """(d, top, scale, factor): u = (top + scale·d)/factor with −1 ≤ d ≤ 0 where masses are positive, at any scale."""
+    if p.size > 0 and p.size != u.size:
+        raise ValueError("masses must be as many as the values")
     top, low = -np.inf, np.inf
     for i in range(u.size):
         if p.size == 0 or p[i] > 0.0:

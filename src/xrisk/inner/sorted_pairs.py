@@ -6,7 +6,7 @@ import numpy as np
 
 from xrisk.compile import kernel, specialise
 from xrisk.data.threads import borders, in_parts
-from xrisk.functions.loss import ExponentialLoss, HingeLoss, SquaredHinge, loss_terms
+from xrisk.functions.loss import ExponentialLoss, HingeLoss, Squared, SquaredHinge, loss_terms
 from xrisk.generic import generic
 
 EPS = float(np.finfo(np.float64).eps)
@@ -51,6 +51,23 @@ def _(loss, ahead, behind, share, weight):
 def _(loss, ahead, behind, share, weight):
     sums, down = gap_sums(ahead, behind, share, weight)
     return PairTerms(sums[2], -2.0 * sums[1], -2.0 * down[1])
+
+
+@pair_terms.of(Squared)
+def _(loss, ahead, behind, share, weight):
+    """½(1 − aheadᵢ + behindⱼ)² by means and scatter: no digits are lost where scores share a large offset."""
+    short = 1.0 - ahead
+    mass, middle = _mean(behind, weight)
+    held, centre = _mean(short, share)
+    gaps = short + middle
+    values = 0.5 * (mass * gaps**2 + float(weight @ (behind - middle) ** 2))
+    return PairTerms(values, -mass * gaps, -held * (behind + centre))
+
+
+def _mean(scores: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
+    """The sum of the weights, and the mean of the scores by weight; 0 where nothing counts."""
+    total = float(weight.sum())
+    return total, float(weight @ scores) / total if total else 0.0
 
 
 @pair_terms.of(ExponentialLoss)

@@ -209,7 +209,8 @@ class Corner(NamedTuple):
 def corner(loss: Any, ahead: np.ndarray, behind: np.ndarray, low: float, top: float) -> Corner:
     """Mean of ℓ(aheadᵢ − behindⱼ) over the ``low`` lowest i and the ``top`` highest j, a number of either in part.
 
-    As ℓ does not increase, these are the weights qᵢ pⱼ of the worst case: F = Σ qᵢ pⱼ ℓᵢⱼ. O(n log n) for hinges.
+    As ℓ does not increase, these are the weights qᵢ pⱼ of the worst case: F = Σ qᵢ pⱼ ℓᵢⱼ. O(n log n) for hinges, O(n)
+    for the square, of which it is the worst case where no margin is above 1: beyond it increases.
 
     Examples
     --------

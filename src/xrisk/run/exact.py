@@ -1,14 +1,17 @@
-"""The ground truth: Newton's method under the driver."""
+"""The ground truth: Newton's method under the driver, a bundle of cuts where it has no walk over the samples."""
 
 from xrisk.problem import Problem
 from xrisk.run.budget import Budget
 from xrisk.run.driver import minimize
 from xrisk.run.result import Result
+from xrisk.solvers.bundle import Bundle, by_cuts
 from xrisk.solvers.newton.solver import Newton
 
 
 def exact(problem: Problem, *, tol: float = 1e-9, max_steps: int = 400) -> Result:
     """Minimise a convex problem of linear scores to ``tol`` relative to its objective, by `xrisk.solvers.Newton`.
+
+    Losses in the tail of pairs, with a ridge, are left to `xrisk.solvers.Bundle`.
 
     Parameters
     ----------
@@ -18,7 +21,7 @@ def exact(problem: Problem, *, tol: float = 1e-9, max_steps: int = 400) -> Resul
     tol : float
         Accepted suboptimality relative to the objective.
     max_steps : int
-        Newton steps after which it gives up.
+        Newton steps after which it gives up; ten times as many of `Bundle`, which are cheaper.
 
     Returns
     -------
@@ -34,4 +37,6 @@ def exact(problem: Problem, *, tol: float = 1e-9, max_steps: int = 400) -> Resul
     >>> round(best.value, 9)
     -0.03
     """
+    if by_cuts(problem):
+        return minimize(problem, Bundle(tol), budget=Budget(iterations=10 * max_steps))
     return minimize(problem, Newton(tol), budget=Budget(iterations=max_steps))

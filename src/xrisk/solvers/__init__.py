@@ -85,6 +85,7 @@ from xrisk.solvers.groups.smd import DrawnGroup as DrawnGroup
 from xrisk.solvers.groups.smd import EveryGroup as EveryGroup
 from xrisk.solvers.lbfgs import SmoothedLBFGS as SmoothedLBFGS
 from xrisk.solvers.newton.composite import CompositeNewton as CompositeNewton
+from xrisk.solvers.newton.rows import RowNewton as RowNewton
 from xrisk.solvers.newton.solver import Newton as Newton
 from xrisk.solvers.schedules import Decreasing as Decreasing
 from xrisk.solvers.schedules import GeometricAverage as GeometricAverage

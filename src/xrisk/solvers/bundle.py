@@ -11,7 +11,7 @@ from xrisk.data.threads import one_thread_each
 from xrisk.functions import L2, ElasticNet, loss_smoothness, penalty_convexity
 from xrisk.generic import generic
 from xrisk.inner.oracle import Oracles, inner_count, inner_samples
-from xrisk.inner.passes import pass_loss
+from xrisk.inner.passes import pass_loss, walks
 from xrisk.problem import Problem, penalty_at
 from xrisk.solvers.base import Stop, check_positive, known_certificate, register_full_batch, whole
 from xrisk.solvers.card import MethodCard, Need, require
@@ -42,6 +42,11 @@ RIDGED = Need(
     lambda problem: bool(kink_size.implemented(problem.penalty) and penalty_convexity(problem.penalty) > 0.0),
     "penalty",
 )
+
+
+def by_cuts(problem: Problem) -> bool:
+    """Whether `Bundle` is to take the problem: where nobody walks over the samples but cuts from below are known."""
+    return not walks(problem.inner) and cut_at.implemented(problem.inner)
 
 
 class BundleTask(NamedTuple):

@@ -64,6 +64,7 @@ from xrisk.solvers.groups.prospect import Prospect
 from xrisk.solvers.groups.smd import SMD, DrawnGroup
 from xrisk.solvers.lbfgs import SmoothedLBFGS
 from xrisk.solvers.newton.composite import CompositeNewton
+from xrisk.solvers.newton.rows import RowNewton
 from xrisk.solvers.newton.solver import Newton
 from xrisk.solvers.schedules import LastIterate
 from xrisk.solvers.shared.mirror import Conjugate
@@ -149,6 +150,7 @@ CATALOGUE: dict[str, Any] = {
     "bundle": Bundle(),
     "newton": Newton(),
     "composite-newton": CompositeNewton(),
+    "row-newton": RowNewton(),
     "smoothed-lbfgs": SmoothedLBFGS(),
 }
 

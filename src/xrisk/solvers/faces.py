@@ -162,7 +162,7 @@ def least_squares(problem: Problem) -> LeastSquares:
     add_hessian(g, *visit, share, seen.coefs[-1], Q)
     ridge = float(penalty_convexity(problem.penalty))
     c, linear, held = adjoint(g, seen.coefs), linear_of(problem.penalty, d), np.diag(Q) + ridge
-    steepness = min(float(np.linalg.norm(Q)), float(np.abs(Q).sum(axis=1).max())) + ridge
+    steepness = min(_norm(Q), float(np.abs(Q).sum(axis=1).max())) + ridge
     steepness = steepness or float(np.abs(c + linear).max()) or 1.0
     # a column that rounding alone has kept from being constant holds nothing
     held = np.where(held > EPS * held.max(initial=0.0), held, steepness)
@@ -173,6 +173,12 @@ def least_squares(problem: Problem) -> LeastSquares:
         ridged = float(penalty_conjugate(with_ridge(domain, ridge), np.abs(c + linear))) if ridge > 0.0 else reach
         size = min(reach, ridged) if ridged > 0.0 else size
     return LeastSquares(problem, g, Q, c, constant, ridge, linear, domain, steepness, size)
+
+
+def _norm(Q: np.ndarray) -> float:
+    """Frobenius norm, of numbers whose squares overflow or vanish too."""
+    size = float(np.abs(Q).max())
+    return size * float(np.linalg.norm(Q / size)) if size > 0.0 else 0.0
 
 
 def faces_step(task: LeastSquares, solver: Faces, state: FacesState) -> FacesState:

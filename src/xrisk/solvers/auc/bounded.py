@@ -125,13 +125,20 @@ class Ranking(NamedTuple):
         return Step(w, bounded_objective(self, z)[0], pairs_in_order(self, z))
 
     def descended(
-        self, start: np.ndarray, anchor: float, steps: int, watch: Callable[[Step], bool] = lambda step: False
+        self,
+        start: np.ndarray,
+        anchor: float,
+        steps: int,
+        watch: Callable[[Step], bool] = lambda step: False,
+        begin: np.ndarray | None = None,
     ) -> Step:
-        """From ``start`` down B by L-BFGS; of the points passed, the start among them, that of most pairs in order.
+        """From ``begin`` down B by L-BFGS; of the points passed, the start among them, that of most pairs in order.
 
-        The anchor is (anchor/2) Σ (size_j (w_j − start_j))². ``watch`` sees every step, and ends the descent by True.
+        The anchor is (anchor/2) Σ (size_j (w_j − start_j))²; the descent begins at the start unless told otherwise.
+        ``watch`` sees every step, and ends the descent by True.
         """
-        first, best = self.size * start, [self.step_at(start)]
+        begin = start if begin is None else begin
+        first, best = self.size * start, [max(map(self.step_at, (start, begin)), key=lambda step: step.score)]
 
         def value_and_slope(v: np.ndarray) -> tuple[float, np.ndarray]:
             value, slopes = bounded_objective(self, self.scores(v / self.size))
@@ -148,7 +155,9 @@ class Ranking(NamedTuple):
 
         options = {"maxiter": steps, "ftol": 1e-10}
         with one_thread_each():  # products of short vectors wait longer for threads than they take
-            scipy.optimize.minimize(value_and_slope, first, jac=True, method="L-BFGS-B", callback=look, options=options)
+            scipy.optimize.minimize(
+                value_and_slope, self.size * begin, jac=True, method="L-BFGS-B", callback=look, options=options
+            )
         return best[0]
 
 

@@ -99,7 +99,7 @@ def smoothed_problem(problem: Problem) -> SmoothedProblem:
         raise ValueError(f"a full-batch method knows no walls of the penalty {type(problem.penalty).__name__}")
     n, m, d = inner_count(g), inner_dim(g), inner_size(g)
     walls, fixed, place = fix_points(walls_of(problem.penalty, d))
-    g, centre, columns = _measured(g, walls)
+    g, centre, columns = centred_columns(g, walls)
     shape = (1, n) if is_risk(problem.outer) else (n, m)
     g = with_loss(g, smoothable_loss(pass_loss(g)))
     coupling, zeros = coupling_of(problem.outer, n, m), np.zeros(d)
@@ -128,7 +128,7 @@ def _inside(task: SmoothedProblem, x: np.ndarray) -> np.ndarray:
     return inside
 
 
-def _measured(g: Any, walls: Walls) -> tuple[Any, np.ndarray, np.ndarray]:
+def centred_columns(g: Any, walls: Walls) -> tuple[Any, np.ndarray, np.ndarray]:
     """The inner functions centred, their centre, and the sizes of their columns."""
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused
         g, centre = _centred(g, walls)

@@ -1,0 +1,359 @@
+"""Linear models of least loss under the worst reweighting of their rows."""
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xrisk.applications import AMBIGUITIES, CLASS_LOSSES, NUMBER_LOSSES, sample_dro
+from xrisk.applications.arguments import as_number, quoted
+from xrisk.data.rows import frozen
+from xrisk.estimators.base import (
+    FITTED,
+    SOLVING,
+    USER,
+    LinearRobust,
+    LinearRobustClassifier,
+    LinearRobustRegressor,
+    Training,
+    check_finite,
+)
+from xrisk.estimators.groups import distribution
+from xrisk.estimators.watching import with_callbacks
+from xrisk.functions import CVaRRisk, WithMasses
+from xrisk.functions.parameters import require
+from xrisk.inner.oracle import exact_values, inner_count
+from xrisk.phrases import counted
+from xrisk.problem import Problem
+from xrisk.registry import savable
+from xrisk.run import Result, Stop
+from xrisk.run.clock import now
+
+RADIUS = 0.1  # of the ball, where neither radius nor strength is given
+ROUNDS = 20  # of setting rows aside, at most
+FEW = 1e-3  # share of the rows, or three of them, that is warned of where it carries half of the weight
+TELLING = 100  # rows; of fewer nothing is said of their weights
+
+PARAMETERS = """
+    The worst case is over distributions q near the observed one p, in which every row counts the same, or as
+    ``sample_weight`` says. What that buys is the tail of the loss: rows with large losses, whoever they are, count
+    more. Of a linear classifier it makes probabilities less confident where they are wrong; the ranking and the
+    accuracy mostly stay what they are. Where the tail itself is the aim, forecasts of probabilities and regression, it
+    is the tool; for named groups of rows use the group DRO estimators. Mislabelled rows have large losses too: look at
+    ``heaviest_rows()``, and set an ``outlier_fraction`` where some labels are wrong.
+
+    Parameters
+    ----------
+    ambiguity : {{words}} or risk spec
+        Which distributions are near:
+{meanings}
+    alpha : float
+        Fraction of the rows, for "cvar".
+    radius : float, optional
+        Of the ball, for "kl" and "chi2"; it has no units, unlike ``strength``. {default} if neither is given.
+    strength : float, optional
+        Of the cost, for "kl" and "chi2", in the units of the loss: a large one is close to the average of all rows, a
+        small one to the worst row.
+    outlier_fraction : float
+        Part of the rows, those of largest loss, that is set aside before the worst case is taken [1]_: found in rounds,
+        each a fit of the other rows. The certificate is that of the last round, given the rows that are set aside.
+    loss : str or loss spec
+        {loss}
+    l1, l2 : float
+        Strengths of the penalty l1‖w‖₁ + (l2/2)‖w‖². Without any the certificate may not close.
+    fit_intercept : bool
+        Whether to fit an intercept, which is not penalised{intercept}.
+{solving}
+    Attributes
+    ----------
+    coef_, intercept_ : ndarray
+        The model.
+    sample_weights_ : ndarray (rows,)
+        The worst-case distribution over the training rows.
+    outliers_ : ndarray
+        Numbers of the rows that were set aside.
+{fitted}
+    References
+    ----------
+    .. [1] Zhai, Dan, Kolter and Ravikumar, DORO: distributional and outlier robust optimization, 2021.
+    .. [2] Qi and others, Stochastic constrained DRO with a complexity independent of sample size, 2022, for the KL
+       ball; Duchi and Namkoong 2019 for χ², Rockafellar and Uryasev 2000 for CVaR.
+"""
+
+
+class HeavyRows(NamedTuple):
+    """Rows by their weight in the worst case, heaviest first."""
+
+    rows: np.ndarray  # numbers of training rows
+    weights: np.ndarray
+
+
+def _documented(first: str, loss: str, intercept: str, example: str) -> str:
+    """The docstring of an estimator of rows."""
+    filled = {
+        "words": quoted(AMBIGUITIES),
+        "meanings": "\n".join(f'        "{word}": {each.meaning};' for word, each in AMBIGUITIES.items())[:-1] + ".",
+        "default": str(RADIUS),
+        "loss": loss,
+        "intercept": intercept,
+        "solving": SOLVING,
+        "fitted": FITTED,
+    }
+    text = PARAMETERS.replace("{{words}}", "{" + filled["words"] + "}")
+    for name, words in filled.items():
+        text = text.replace("{" + name + "}", words)
+    return f"{first}\n{text}{example}"
+
+
+class SampleRobust(LinearRobust):
+    """A model whose inner functions are the losses of single rows."""
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array, DataFrame or sparse matrix (rows, features)
+            Float32, float64 and memory maps in C order are not copied.
+        y : array (rows,)
+            Targets.
+        sample_weight : array (rows,), optional
+            Weights of the rows in the observed distribution.
+
+        Returns
+        -------
+        self
+        """
+        return self._fitted(self._training(X, y, sample_weight))
+
+    def heaviest_rows(self, count: int = 10) -> HeavyRows:
+        """The training rows that have most weight in the worst case: hard ones, and mislabelled ones.
+
+        Parameters
+        ----------
+        count : int
+            How many, at the most; rows without a weight are left out.
+
+        Returns
+        -------
+        HeavyRows
+            Numbers of rows and their weights, heaviest first.
+        """
+        require(isinstance(count, int | np.integer) and count >= 1, "count", count, "a whole number from 1 on")
+        weights = self.sample_weights_
+        order = np.argsort(-weights, kind="stable")[:count]
+        order = order[weights[order] > 0.0]
+        return HeavyRows(order, weights[order])
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        share = as_number("outlier_fraction", self.outlier_fraction)
+        require(0.0 <= share < 0.5, "outlier_fraction", self.outlier_fraction, "at least 0 and below 0.5")
+
+    def _stated(self, training: Training, loss: Any) -> Problem:
+        numbers: dict[str, Any] = {"radius": self.radius, "strength": self.strength}
+        if isinstance(self.ambiguity, str) and self.ambiguity == "cvar":
+            numbers["alpha"] = self.alpha
+        elif self.radius is None and self.strength is None:
+            numbers["radius"] = RADIUS
+        return sample_dro(
+            training.X,
+            training.target,
+            ambiguity=self.ambiguity,
+            **numbers,
+            loss=loss,
+            l1=self.l1,
+            l2=self.l2,
+            fit_intercept=self.fit_intercept,
+            sample_weight=training.weight,
+        )
+
+    def _solve(self, problem: Problem, watchers: list[Any], start: Any = None) -> Result:
+        self.outliers_ = np.zeros(0, dtype=np.int64)
+        if not self.outlier_fraction:
+            return super()._solve(problem, watchers, start)
+        risk, n = problem.outer, inner_count(problem.inner)
+        masses = risk.masses if isinstance(risk, WithMasses) else np.full(n, 1.0 / n)
+        plain = risk.risk if isinstance(risk, WithMasses) else risk
+        begun = now()
+        result = super()._solve(problem._replace(outer=WithMasses(CVaRRisk(1.0), frozen(masses))), watchers, start)
+        for _ in range(ROUNDS):
+            aside = set_aside(self._losses(problem, result.w), masses, self.outlier_fraction)
+            settled = np.array_equal(aside, self.outliers_) and result.stop is Stop.CONVERGED
+            if settled or (self.max_seconds is not None and now() - begun > self.max_seconds):
+                break
+            self.outliers_ = aside
+            left = masses.copy()
+            left[aside] = 0.0
+            rest = problem._replace(outer=WithMasses(plain, frozen(left / left.sum())))
+            result = super()._solve(rest, watchers, (result.w, None))
+            if result.stop is Stop.INTERRUPTED:
+                break
+        return result
+
+    def _losses(self, problem: Problem, w: np.ndarray) -> np.ndarray:
+        losses = np.empty((inner_count(problem.inner), 1))
+        exact_values(problem.inner, w, losses)
+        return losses[:, 0]
+
+    def _warm_dual(self, problem: Problem) -> np.ndarray | None:
+        n, weights = inner_count(problem.inner), self.sample_weights_
+        return n * weights[:, None] if weights.shape == (n,) else None
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        check_finite("sample_weights_", getattr(self, "sample_weights_", None))
+
+    def _keep(self, problem: Problem, result: Result, training: Training) -> None:
+        super()._keep(problem, result, training)
+        self.sample_weights_ = distribution(result.dual[:, 0])
+        few = concentration(self.sample_weights_)
+        if few:
+            warnings.warn(
+                f"{counted(few, 'row carries', 'rows carry')} half of the weight of {self.sample_weights_.size}: "
+                "look at them with heaviest_rows(), and if they are errors set outlier_fraction or a smaller radius",
+                stacklevel=USER + 1,
+            )
+
+
+def set_aside(losses: np.ndarray, masses: np.ndarray, share: float) -> np.ndarray:
+    """Numbers of the rows of largest loss, in order, whose masses together are at most ``share``."""
+    order = np.argsort(-losses, kind="stable")
+    kept = np.cumsum(masses[order]) <= share * (1.0 + 1e-9)
+    return np.sort(order[kept])
+
+
+def concentration(weights: np.ndarray) -> int:
+    """The number of rows that carry half of the weight, where it is so few that one should look at them; else 0."""
+    n = weights.size
+    most = max(3, int(FEW * n))
+    if n < TELLING:
+        return 0
+    heaviest = np.sort(np.partition(weights, n - most)[n - most :])[::-1]
+    reached = np.flatnonzero(np.cumsum(heaviest) >= 0.5)
+    return int(reached[0]) + 1 if reached.size else 0
+
+
+@savable
+class DROClassifier(SampleRobust, LinearRobustClassifier):
+    __doc__ = _documented(
+        "Linear classifier of least loss under the worst weights of its rows: min over w of max_q Σ qᵢℓᵢ(w) + r(w).",
+        f"{quoted(CLASS_LOSSES)}; of more than two classes the logistic one is multinomial.",
+        " (with more than two classes it is, as the coefficients are)",
+        """
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xrisk
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((400, 3))
+    >>> y = np.where(X[:, 0] + 0.5 * rng.standard_normal(400) > 0, "yes", "no")
+    >>> clf = xrisk.DROClassifier("kl", radius=0.2).fit(X, y)
+    >>> clf.certificate_.relative <= 1e-3
+    True
+    >>> clf.sample_weights_.shape, clf.heaviest_rows(3).rows.shape
+    ((400,), (3,))
+    """,
+    )
+
+    def __init__(
+        self,
+        ambiguity: Any = "kl",
+        *,
+        alpha: float = 0.1,
+        radius: float | None = None,
+        strength: float | None = None,
+        outlier_fraction: float = 0.0,
+        loss: Any = "logistic",
+        l1: float = 0.0,
+        l2: float = 1e-3,
+        fit_intercept: bool = True,
+        solver: Any = "auto",
+        tol: float = 1e-3,
+        max_iter: int = 1_000_000,
+        max_seconds: float | None = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.ambiguity = ambiguity
+        self.alpha = alpha
+        self.radius = radius
+        self.strength = strength
+        self.outlier_fraction = outlier_fraction
+        self.loss = loss
+        self.l1 = l1
+        self.l2 = l2
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _problem(self, training: Training) -> Problem:
+        return self._stated(training, self._class_loss())
+
+
+@savable
+class DRORegressor(SampleRobust, LinearRobustRegressor):
+    __doc__ = _documented(
+        "Linear regression of least loss under the worst weights of its rows: min over w of max_q Σ qᵢℓᵢ(w) + r(w).",
+        f"{quoted(NUMBER_LOSSES)}; the squared one is ½(z−y)².",
+        "",
+        """
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xrisk
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((300, 2))
+    >>> y = X[:, 0] + rng.standard_normal(300) * (1 + (X[:, 1] > 0))
+    >>> reg = xrisk.DRORegressor("cvar", alpha=0.2).fit(X, y)
+    >>> reg.certificate_.relative <= 1e-3
+    True
+    """,
+    )
+
+    def __init__(
+        self,
+        ambiguity: Any = "kl",
+        *,
+        alpha: float = 0.1,
+        radius: float | None = None,
+        strength: float | None = None,
+        outlier_fraction: float = 0.0,
+        loss: Any = "squared",
+        l1: float = 0.0,
+        l2: float = 1e-3,
+        fit_intercept: bool = True,
+        solver: Any = "auto",
+        tol: float = 1e-3,
+        max_iter: int = 1_000_000,
+        max_seconds: float | None = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.ambiguity = ambiguity
+        self.alpha = alpha
+        self.radius = radius
+        self.strength = strength
+        self.outlier_fraction = outlier_fraction
+        self.loss = loss
+        self.l1 = l1
+        self.l2 = l2
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _problem(self, training: Training) -> Problem:
+        return self._stated(training, self._loss())

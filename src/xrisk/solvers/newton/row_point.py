@@ -1,0 +1,273 @@
+"""A risk over single rows at one point: losses, the worst case among them, gradient, Hessian, what is left to gain."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xrisk.data.products import row_bytes, row_gram, row_work
+from xrisk.data.rows import frozen
+from xrisk.functions import ChiSquareBallRisk, ChiSquareRiskA, CVaRRisk, KLBallRisk, KLRisk, WithMasses
+from xrisk.functions.worst import Worst, worst
+from xrisk.generic import generic
+from xrisk.inner.oracle import inner_samples
+from xrisk.inner.passes import Scores, add_hessian, adjoint, pass_rows, score_count, scores_at, walk
+from xrisk.inner.visitors import SmoothedTerms
+from xrisk.problem import Problem, penalty_at
+from xrisk.solvers.newton.algebra import factored
+from xrisk.solvers.newton.barrier import Walls, wall_diagonal, wall_gradient, wall_short
+
+MAX_VARIABLES = 5000  # of a dense Hessian
+HESSIAN_ROWS = 50  # for each variable, at the least
+READ_RATE, PRODUCT_RATE = 1e10, 2.5e10  # bytes and operations in a second
+SOLVES = 30  # products with the Hessian that conjugate gradients are expected to take
+MOST_SOLVES = 200
+MOST_DIVERGENCE = 10.0  # of weights from equal ones: log n of 20,000 rows
+NONE = np.zeros(0)
+
+
+class RowTask(NamedTuple):
+    """What stays the same while the smoothing vanishes."""
+
+    problem: Problem
+    inner: Any  # `Samples` with a loss that can be smoothed, columns centred
+    walls: Walls
+    columns: np.ndarray  # (d,) root mean squares
+    centre: np.ndarray  # (d,) what the intercept absorbs; zero where nothing does
+    size: float  # of the losses
+    ridge: np.ndarray  # (d,) times the smoothing: on coordinates that nothing else holds
+    passes: np.ndarray  # (2,) full passes made so far, for values and for gradients
+    measured: Callable[[], Any]  # for certificates, when first asked for
+
+
+class RowPoint(NamedTuple):
+    """A point, everything known of it."""
+
+    x: np.ndarray
+    z: np.ndarray  # (rows, scores)
+    losses: np.ndarray  # (rows,)
+    slopes: np.ndarray  # (scores, rows) of the smoothed losses
+    curvature: np.ndarray  # (rows,) of the smoothed losses, of one score
+    case: Worst
+    proven: float  # Σ qᵢ·(what the slopes prove of the loss) − ρ*(q)
+    theta: float  # smoothing, relative to the size of the losses
+
+
+@generic
+def risk_smoothing(rho, amount, n):
+    """The strength by which a risk over n rows is smoothed, such that it costs about ``amount`` at most."""
+
+
+@risk_smoothing.of(CVaRRisk)
+def _(rho, amount, n):
+    return 2.0 * max(rho.alpha, 1.0 / n) * amount  # the divergence is at most 1/(2α)
+
+
+@risk_smoothing.of(KLRisk)
+def _(rho, amount, n):
+    return max(amount / MOST_DIVERGENCE - rho.lam, 0.0)
+
+
+@risk_smoothing.of(ChiSquareRiskA)
+def _(rho, amount, n):
+    return max(amount - rho.lam, 0.0)
+
+
+@risk_smoothing.of(KLBallRisk)
+@risk_smoothing.of(ChiSquareBallRisk)
+def _(rho, amount, n):
+    return max(amount / min(max(rho.radius, 1e-3), MOST_DIVERGENCE) - rho.strength, 0.0)
+
+
+@risk_smoothing.of(WithMasses)
+def _(rho, amount, n):
+    return risk_smoothing(rho.risk, amount, n)
+
+
+@generic
+def at_rows(rho, chosen):
+    """The risk over the chosen rows alone."""
+
+
+@at_rows.otherwise
+def _(rho, chosen):
+    return rho
+
+
+@at_rows.of(WithMasses)
+def _(rho, chosen):
+    masses = rho.masses[chosen]
+    total = float(masses.sum())
+    return WithMasses(rho.risk, frozen(masses / total if total > 0.0 else np.full(masses.size, 1.0 / masses.size)))
+
+
+def look(task: RowTask, x: np.ndarray, z: np.ndarray, theta: float, near: tuple[float, ...]) -> RowPoint:
+    """The point x of scores z at smoothing ``theta``."""
+    n, scores = z.shape
+    done = walk(task.inner, SmoothedTerms(theta * task.size), Scores(z, z, z[:, 0], z[:, 0], NONE), np.ones(n))
+    task.passes[1] += 1
+    smooth, losses, held = (np.ascontiguousarray(done.sums[:, k]) for k in range(3))
+    slopes = done.coefs[:scores]
+    curvature = done.coefs[scores] if done.coefs.shape[0] > scores else NONE
+    if not np.isfinite(smooth).all():  # a step too long for exp
+        nowhere = Worst(np.zeros(n), np.inf, np.inf, np.zeros(n), np.zeros((0, n)), NONE, near)
+        return RowPoint(x, z, losses, slopes, curvature, nowhere, -np.inf, theta)
+    case = worst(task.problem.outer, smooth, risk_smoothing(task.problem.outer, theta * task.size, n), near)
+    proven = case.value + float(case.weights @ (held - smooth))
+    return RowPoint(x, z, losses, slopes, curvature, case, proven, theta)
+
+
+def gradient(task: RowTask, point: RowPoint) -> np.ndarray:
+    """Gradient (d,) of the smoothed objective."""
+    held = wall_gradient(task.walls, point.x, point.theta * task.size) + point.theta * task.ridge * point.x
+    return held + adjoint(task.inner, point.case.weights * point.slopes)
+
+
+def along(task: RowTask, point: RowPoint, dx: np.ndarray, dz: np.ndarray) -> float:
+    """The derivative of the smoothed objective along dx, which moves the scores by dz (rows, scores)."""
+    if not np.isfinite(point.case.smoothed):
+        return np.inf
+    held = wall_gradient(task.walls, point.x, point.theta * task.size) + point.theta * task.ridge * point.x
+    return float(held @ dx) + sum(
+        float((point.case.weights * slope) @ move) for slope, move in zip(point.slopes, dz.T, strict=True)
+    )
+
+
+def value_at(task: RowTask, point: RowPoint) -> float:
+    """The objective, nothing smoothed."""
+    plain = worst(task.problem.outer, point.losses, 0.0, point.case.near)
+    return plain.value + penalty_at(task.problem.penalty, outward(task, point.x))
+
+
+def outward(task: RowTask, x: np.ndarray) -> np.ndarray:
+    """The user's parameters at the variable x."""
+    w = x.copy()
+    w[-1] -= float(task.centre @ x)
+    return w
+
+
+def inward(task: RowTask, w: np.ndarray) -> np.ndarray:
+    """The variable at the user's parameters w: an intercept takes up the centre."""
+    x = w.copy()
+    x[-1] += float(task.centre @ w)
+    return x
+
+
+def smoothing_gap(task: RowTask, point: RowPoint, value: float) -> float:
+    """By how much the dual point would fall short of the objective were the point stationary."""
+    penalty = penalty_at(task.problem.penalty, outward(task, point.x))
+    short = value - penalty - point.proven + wall_short(task.walls, point.x, point.theta * task.size)
+    return max(short + point.theta * float(task.ridge @ point.x**2), 0.0)
+
+
+def slope_gap(task: RowTask, point: RowPoint, grad: np.ndarray) -> float:
+    """About how much the dual point loses by the gradient: ½ Σ grad²/l2, and what is out of balance elsewhere."""
+    l2 = task.walls.l2
+    cost = 0.5 * float((grad[l2 > 0.0] ** 2 / l2[l2 > 0.0]).sum())
+    loose = l2 == 0.0
+    if not loose.any():
+        return cost
+    pull = float(np.abs(point.case.weights * point.slopes).sum()) * task.columns
+    pull[: task.walls.covered] = np.maximum(task.walls.strength, 1e-3 * pull[: task.walls.covered])
+    share = float((np.abs(grad) / np.maximum(pull, 1e-300))[loose].max())
+    return cost + min(share, 1.0) * float(point.case.weights @ np.abs(point.losses))
+
+
+def direction(task: RowTask, point: RowPoint, grad: np.ndarray) -> np.ndarray:
+    """−H⁻¹ grad, by a factorisation or by conjugate gradients, whichever costs less."""
+    rows, scores, d = pass_rows(task.inner), score_count(task.inner), grad.size
+    live = np.count_nonzero(point.case.weights) / point.z.shape[0]
+    gram = row_work(rows) * scores**2 * live * min(1.0, _most_rows(task, d) / point.z.shape[0]) + d**3 / 3.0
+    solves = 2.0 * SOLVES * row_bytes(rows) * scores
+    if d <= MAX_VARIABLES and gram / PRODUCT_RATE <= solves / READ_RATE:
+        return -factored(hessian(task, point), np.zeros(d, dtype=bool), np.zeros(d))(grad)
+    return _by_conjugate_gradients(task, point, grad)
+
+
+def _most_rows(task: RowTask, d: int) -> float:
+    """Rows that a Hessian is made of: enough to be as good as all, and as many as take no longer than the passes."""
+    return max(HESSIAN_ROWS * d, 60.0 * inner_samples(task.inner) / d)
+
+
+def hessian(task: RowTask, point: RowPoint) -> np.ndarray:
+    """Hessian (d, d) of the smoothed objective: only rows with a weight enter."""
+    H, case, scores = np.zeros((point.x.size,) * 2), point.case, score_count(task.inner)
+    share = np.ones(point.z.shape[0])
+    if scores == 1:
+        bends = case.weights * point.curvature + case.curvature * point.slopes[0] ** 2
+        bends, share = _thinned(bends, _most_rows(task, point.x.size))
+        H += row_gram(pass_rows(task.inner), bends)
+    else:
+        at = SmoothedTerms(point.theta * task.size), Scores(point.z, point.z, point.z[:, 0], point.z[:, 0], NONE)
+        add_hessian(task.inner, *at, NONE, case.weights, H)
+        _add_squares(task, case.curvature, point.slopes, H)
+    for scale, vector in zip(case.scales, case.vectors, strict=True):
+        pull = adjoint(task.inner, vector * share * point.slopes)
+        H -= scale * np.outer(pull, pull)
+    mu = point.theta * task.size
+    H[np.diag_indices_from(H)] += wall_diagonal(task.walls, point.x, mu) + point.theta * task.ridge
+    return H
+
+
+def _add_squares(task: RowTask, c: np.ndarray, slopes: np.ndarray, H: np.ndarray) -> None:
+    """Add Σ cₖ ∇ℓₖ ∇ℓₖᵀ for rows of many scores."""
+    d = H.shape[0] // slopes.shape[0]
+    for a, first in enumerate(slopes):
+        for b, second in enumerate(slopes[: a + 1]):
+            block = row_gram(pass_rows(task.inner), c * first * second)
+            H[a * d : (a + 1) * d, b * d : (b + 1) * d] += block
+            if a != b:
+                H[b * d : (b + 1) * d, a * d : (a + 1) * d] += block
+
+
+def _thinned(bends: np.ndarray, most: float) -> tuple[np.ndarray, np.ndarray]:
+    """A sample of about ``most`` rows by their size that weighs as much as all, and by how much each was raised."""
+    if np.count_nonzero(bends) <= 2.0 * most:
+        return bends, np.ones(bends.size)
+    steps = np.floor(np.cumsum(bends) * (most / bends.sum()) + 0.5)
+    kept = np.diff(steps, prepend=0.0) * (bends.sum() / most)
+    return kept, np.divide(kept, bends, out=np.zeros(bends.size), where=bends > 0.0)
+
+
+def _by_conjugate_gradients(task: RowTask, point: RowPoint, grad: np.ndarray) -> np.ndarray:
+    """−H⁻¹ grad to a tenth, scaled by the columns: every product reads the rows twice."""
+    case, mu = point.case, point.theta * task.size
+    held = wall_diagonal(task.walls, point.x, mu) + point.theta * task.ridge
+    pulls = [adjoint(task.inner, vector * point.slopes) for vector in case.vectors]
+    mean_bend = float(case.weights.sum() + (case.curvature * (point.slopes**2).sum(axis=0)).sum())
+    scale = held + mean_bend * task.columns**2
+
+    def times(v: np.ndarray) -> np.ndarray:
+        task.passes[:] += 1
+        out = held * v + adjoint(task.inner, _bent(point, scores_at(task.inner, v)))
+        for factor, pull in zip(case.scales, pulls, strict=True):
+            out -= factor * float(pull @ v) * pull
+        return out
+
+    x, left = np.zeros_like(grad), -grad
+    rest = left / scale
+    way, size = rest, float(left @ rest)
+    first = size
+    for _ in range(MOST_SOLVES):
+        moved = times(way)
+        curve = float(way @ moved)
+        if not curve > 0.0:
+            break
+        x, left = x + size / curve * way, left - size / curve * moved
+        rest = left / scale
+        size, before = float(left @ rest), size
+        if size <= 1e-2 * min(1.0, first) * first:
+            break
+        way = rest + size / before * way
+    return x if x.any() else -grad / scale
+
+
+def _bent(point: RowPoint, dz: np.ndarray) -> np.ndarray:
+    """What the Hessian of the losses leaves on the rows (scores, rows) of a move dz (rows, scores) of the scores."""
+    case, slopes = point.case, point.slopes
+    moved = case.curvature * (slopes * dz.T).sum(axis=0) * slopes
+    if slopes.shape[0] == 1:
+        return moved + case.weights * point.curvature * dz.T
+    p = np.exp(point.z - point.z.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    return moved + case.weights * (p * (dz - (p * dz).sum(axis=1, keepdims=True))).T

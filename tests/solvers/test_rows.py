@@ -1,0 +1,178 @@
+"""RowNewton: gradients and Hessians by differences, minima against cvxpy, bounds that hold, rows that carry weight."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import xrisk
+from xrisk.applications import sample_dro
+from xrisk.functions import L2, Ball, ChiSquareBallRisk, ChiSquareRiskA, CVaRRisk, KLBallRisk, KLRisk, WithMasses
+from xrisk.inner import LinearModel, Samples, as_rows
+from xrisk.inner.passes import scores_at
+from xrisk.solvers import RowNewton
+from xrisk.solvers.newton import row_point
+from xrisk.solvers.newton.row_point import at_rows, direction, gradient, hessian, look
+from xrisk.solvers.newton.rows import row_task
+
+RNG = np.random.default_rng(0)
+N = 60
+X = RNG.standard_normal((N, 3)) * [1.0, 2.0, 0.5] + [0.0, 1.0, 0.0]
+Y = np.where(X[:, 0] + RNG.standard_normal(N) > 0, 1.0, -1.0)
+NUMBERS = X[:, 0] + RNG.standard_t(3, N)
+MASSES = RNG.dirichlet(np.ones(N))
+RISKS = [CVaRRisk(0.7), KLRisk(0.7), ChiSquareRiskA(0.7), KLBallRisk(0.3), ChiSquareBallRisk(0.4, 0.01)]
+RISKS += [WithMasses(risk, MASSES) for risk in RISKS]
+every_risk = pytest.mark.parametrize("risk", RISKS, ids=lambda risk: type(getattr(risk, "risk", risk)).__name__)
+
+
+def stated(risk, loss="logistic", **options):
+    y = {"logistic": Y, "multinomial": np.arange(N) % 3, "hinge": Y}.get(loss, NUMBERS)
+    return sample_dro(X, y, ambiguity=risk, loss=loss, **{"l2": 0.05, "fit_intercept": True, **options})
+
+
+def solved(problem, tol=1e-6):
+    return xrisk.minimize(problem, RowNewton(tol), budget=xrisk.Budget(iterations=300))
+
+
+def objective(task, x, theta):
+    """The smoothed objective."""
+    point = look(task, x, scores_at(task.inner, x), theta, ())
+    return point.case.smoothed + 0.5 * float(task.walls.l2 @ x**2) + 0.5 * theta * float(task.ridge @ x**2)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "multinomial"])
+@every_risk
+def test_gradient_and_hessian_are_those_of_the_smoothed_objective(risk, loss):
+    task = row_task(stated(risk, loss))
+    x, theta, step = np.linspace(-0.4, 0.5, task.columns.size), 0.2, 1e-5
+    point = look(task, x, scores_at(task.inner, x), theta, ())
+    grad, H = gradient(task, point), hessian(task, point)
+    for way in np.random.default_rng(1).standard_normal((3, x.size)):
+        rise = objective(task, x + step * way, theta) - objective(task, x - step * way, theta)
+        assert grad @ way == pytest.approx(rise / (2 * step), rel=1e-6, abs=1e-8)
+        ends = [gradient(task, look(task, there := x + s * way, scores_at(task.inner, there), theta, ())) for s in
+                (step, -step)]  # fmt: skip
+        np.testing.assert_allclose(H @ way, (ends[0] - ends[1]) / (2 * step), rtol=2e-4, atol=2e-6)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "multinomial"])
+def test_conjugate_gradients_find_the_direction_of_the_factorisation(loss, monkeypatch):
+    task = row_task(stated(KLBallRisk(0.3), loss))
+    x = np.linspace(-0.4, 0.5, task.columns.size)
+    point = look(task, x, scores_at(task.inner, x), 0.1, ())
+    grad = gradient(task, point)
+    dense = direction(task, point, grad)
+    monkeypatch.setattr(row_point, "MAX_VARIABLES", 1)
+    there = direction(task, point, grad)
+    assert np.linalg.norm(there - dense) <= 0.2 * np.linalg.norm(dense)
+
+
+def test_a_thinned_hessian_weighs_as_much():
+    bends = np.random.default_rng(0).random(5000)
+    kept, raised = row_point._thinned(bends, 500.0)
+    assert np.count_nonzero(kept) <= 501
+    assert kept.sum() == pytest.approx(bends.sum(), rel=1e-2)
+    np.testing.assert_allclose(raised * bends, kept)
+
+
+def worst_of(risk, losses):
+    """The risk in cvxpy: its conjugate form over weights is left to the solver where it is a maximum."""
+    p = getattr(risk, "masses", np.full(N, 1.0 / N))
+    risk = getattr(risk, "risk", risk)
+    if isinstance(risk, CVaRRisk):
+        c = cp.Variable()
+        return c + p @ cp.pos(losses - c) / risk.alpha
+    if isinstance(risk, KLRisk):
+        return risk.lam * cp.log_sum_exp(losses / risk.lam + np.log(p))
+    if isinstance(risk, ChiSquareRiskA):
+        c = cp.Variable()
+        return c + 0.5 * risk.lam + p @ cp.square(cp.pos(losses - c)) / (2 * risk.lam)
+    radius, strength = risk
+    if isinstance(risk, KLBallRisk):  # min over λ of λ log Σ p exp(ℓ/λ) + (λ − λ₀)·radius, through exponential cones
+        lam, c, t = cp.Variable(nonneg=True), cp.Variable(), cp.Variable(N)
+        cone = cp.ExpCone(losses - c, cp.multiply(np.ones(N), lam), t)
+        return (c + (lam - strength) * radius, [cone, p @ t <= lam, lam >= strength])
+    lam, c, t = cp.Variable(nonneg=True), cp.Variable(), cp.Variable(N)
+    over = cp.Variable(N, nonneg=True)
+    squares = [cp.quad_over_lin(over[i], lam) <= t[i] for i in range(N)]
+    value = c + 0.5 * lam + 0.5 * (p @ t) + (lam - strength) * radius
+    return (value, [*squares, over >= losses - c, lam >= strength])
+
+
+def optimum(risk, loss, l2=0.05, l1=0.0):
+    w, b = cp.Variable(3), cp.Variable()
+    z = X @ w + b
+    losses = {
+        "logistic": cp.logistic(cp.multiply(-Y, z)),
+        "squared": 0.5 * cp.square(z - NUMBERS),
+        "absolute": cp.abs(z - NUMBERS),
+        "hinge": cp.pos(1 - cp.multiply(Y, z)),
+    }[loss]
+    upper = cp.Variable(N)
+    found = worst_of(risk, upper)
+    value, limits = found if isinstance(found, tuple) else (found, [])
+    problem = cp.Problem(
+        cp.Minimize(value + 0.5 * l2 * cp.sum_squares(w) + l1 * cp.norm1(w)), [upper >= losses, *limits]
+    )
+    return problem.solve(solver=cp.CLARABEL)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+@every_risk
+def test_the_minimum_is_that_of_cvxpy_and_is_certified(risk, loss):
+    result, truth = solved(stated(risk, loss)), optimum(risk, loss)
+    assert result.stop is xrisk.Stop.CONVERGED
+    assert result.value == pytest.approx(truth, rel=2e-5, abs=1e-7)
+    assert result.certificate.dual <= truth * (1 + 1e-6)
+    assert result.certificate.primal >= truth * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("risk", [CVaRRisk(0.3), KLBallRisk(0.3)], ids=["cvar", "kl-ball"])
+@pytest.mark.parametrize("loss", ["absolute", "hinge"])
+def test_losses_with_a_kink(risk, loss):
+    result = solved(stated(risk, loss), tol=1e-4)
+    assert result.certificate.relative <= 1e-4
+    assert result.value == pytest.approx(optimum(risk, loss), rel=2e-4)
+
+
+def test_a_penalty_with_a_kink():
+    result = solved(stated(KLRisk(0.7), l1=0.05), tol=1e-5)
+    assert result.certificate.relative <= 1e-5
+    assert result.value == pytest.approx(optimum(KLRisk(0.7), "logistic", l1=0.05), rel=2e-5)
+
+
+def test_the_weights_are_those_of_the_worst_case():
+    result = solved(stated(KLRisk(0.7)))
+    losses = np.log1p(np.exp(-Y * (X @ result.w[:-1] + result.w[-1])))
+    weights = np.exp(losses / 0.7)
+    np.testing.assert_allclose(result.dual[:, 0] / N, weights / weights.sum(), rtol=1e-3)
+
+
+def test_many_rows_begin_with_a_sample_of_them():
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((50_000, 2))
+    y = np.where(rows[:, 0] + rng.standard_normal(50_000) > 0, 1.0, -1.0)
+    problem = sample_dro(rows, y, ambiguity="kl", strength=1.0, l2=0.01)
+    result = solved(problem, tol=1e-4)
+    assert result.certificate.relative <= 1e-4
+    assert result.progress.iterations <= 4
+
+
+def test_masses_of_a_sample_are_a_distribution():
+    part = at_rows(WithMasses(KLRisk(), MASSES), np.array([3, 5, 7]))
+    assert part.masses.sum() == pytest.approx(1.0)
+    assert part.masses[1] / part.masses[0] == pytest.approx(MASSES[5] / MASSES[3])
+
+
+def test_domains_with_walls_are_refused():
+    problem = xrisk.Problem(Samples(LinearModel(as_rows(X), Y)), KLRisk(), Ball(1.0))
+    with pytest.raises(ValueError, match="row Newton needs a risk over single rows"):
+        solved(problem)
+
+
+def test_losses_that_overflow_are_refused():
+    problem = xrisk.Problem(
+        Samples(LinearModel(as_rows(X), np.full(N, 1e200), xrisk.functions.Squared())), KLRisk(), L2()
+    )
+    with pytest.raises(ValueError, match="the losses overflow near w = 0"):
+        solved(problem)
