@@ -467,8 +467,8 @@ def test_where_nothing_but_rounding_is_left_the_batch_stands_alone():
 @pytest.mark.parametrize(
     ("solver", "risk", "words"),
     [
-        (SCDRO(), CVaRRisk(0.3), "SCDRO needs KLRisk or KLBallRisk, got CVaRRisk"),
-        (RASCDRO(), CVaRRisk(0.3), "ASCDRO needs KLRisk or KLBallRisk"),
+        (SCDRO(), CVaRRisk(0.3), "SCDRO needs a KL risk, got CVaRRisk"),
+        (RASCDRO(), CVaRRisk(0.3), "ASCDRO needs a KL risk"),
         (SCENT(), KLBallRisk(), "SCENT needs KLRisk, got KLBallRisk"),
         (RECOVER(), WithMasses(KLRisk(), masses()), "RECOVER needs equal masses, got WithMasses"),
         (SPD(), WithMasses(KLRisk(), masses()), "SPD needs equal masses, got WithMasses"),
@@ -491,5 +491,5 @@ def test_what_is_wrong_is_said_in_one_sentence(solver, risk, words):
 
 
 def test_groups_are_refused(cvar_problem):
-    with pytest.raises(ValueError, match="FastDRO needs single rows, Samples, got Groups"):
+    with pytest.raises(ValueError, match="FastDRO needs single rows, got Groups"):
         FastDRO().prepare(cvar_problem)

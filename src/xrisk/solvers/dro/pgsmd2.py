@@ -9,7 +9,7 @@ from xrisk.compile import kernel
 from xrisk.functions import prox
 from xrisk.inner.oracle import Oracles, inner_count, inner_samples
 from xrisk.problem import Problem
-from xrisk.solvers.card import FULL_PASSES, MethodCard
+from xrisk.solvers.card import MethodCard
 from xrisk.solvers.schedules import Decreasing, Stagewise, rate
 from xrisk.solvers.shared.epochs import Lengthening, advance_by_epochs, epoch_of, epochs_begun, settled_epoch
 from xrisk.solvers.shared.rows import (
@@ -105,7 +105,7 @@ class PGSMD2(NamedTuple):
             values="B, full passes",
             gradients="B",
             rate="weakly convex 1/ε⁴ + n/ε² to near stationarity, O(n) per iteration",
-            needs=(ROWS, KL_RISK, EQUAL_MASSES, FULL_PASSES),
+            needs=(ROWS, KL_RISK, EQUAL_MASSES),
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "PGSMD2"]:

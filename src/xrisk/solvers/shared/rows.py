@@ -182,9 +182,9 @@ def _(rho, floor):
     return rho._replace(risk=floored(rho.risk, floor))
 
 
-ROWS = Need("single rows, Samples", lambda problem: place_row.implemented(problem.inner), "inner")
+ROWS = Need("single rows", lambda problem: place_row.implemented(problem.inner), "inner")
 KL_RISK = Need(
-    "KLRisk or KLBallRisk",
+    "a KL risk",
     lambda problem: temperature_range.implemented(bare_risk(problem.outer)),
 )
 KL_PRICE = Need("KLRisk", lambda problem: type(bare_risk(problem.outer)) is KLRisk)
