@@ -4,7 +4,7 @@ import numpy as np
 
 
 def scdro(p, steps, rng, *, step, temperature_step, track, radius, low, first, strength=0.0):
-    """Iterates (w, λ)_1, …, _T of (B7), λ kept between ``low`` and infinity."""
+    """Iterates (w, λ)_1, …, _T of Algorithm 1, s as it stands, λ kept above ``low``."""
     w, lam, found, limit = p.w0, first, [], -np.log(p.masses[p.masses > 0.0].min())
     for t in range(steps):
         beta, rows = track if t else 1.0, p.draw(rng)
@@ -23,7 +23,7 @@ def scdro(p, steps, rng, *, step, temperature_step, track, radius, low, first, s
 
 
 def ascdro(p, steps, rng, *, step, temperature_step, track, radius, low, first, strength=0.0):
-    """Iterates (w, λ)_1, …, _T of (B9) with the guards, and how often s had to be kept positive."""
+    """Iterates (w, λ)_1, …, _T of Algorithm 2 with our guards, and how often s had to be kept positive."""
     w, lam, w_prev, lam_prev, found, guarded, steepest = p.w0, first, p.w0, first, [], 0, 0.0
     s, V, U = 0.0, 0.0, 0.0
 
@@ -54,7 +54,7 @@ def recover(p, steps, rng, *, step, track, lam):
 
 
 def scent(p, steps, rng, *, step, dual_step, lam):
-    """Iterates w_1, …, w_T; u = e^ν by the proximal step on α(u₀/u·…): 1 + αu = (1 + αĝ)·u/u₀·… solved for ν."""
+    """Iterates w_1, …, w_T; u = e^ν."""
     w, found = p.w0, []
     for t in range(steps):
         rows = p.draw(rng)

@@ -274,7 +274,7 @@ def test_losses_a_hundred_thousand_times_the_temperature_overflow_nothing(solver
 
 
 def test_scdro_equals_sixty_digits():
-    """(B7) as printed, exponentials and all, where v/λ goes beyond 10,000."""
+    """Algorithm 1 with its exponentials as they stand, where v/λ goes beyond 10,000."""
     decimal.getcontext().prec = 60
     D = decimal.Decimal
     steps, stated = {"step": 1e-4, "temperature_step": 1e-5, "track": 0.25}, hard_rows(100.0)

@@ -5,15 +5,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.compile import kernel, specialise
-from xrisk.functions import Identity, WithMasses, prox
+from xrisk.functions import Identity, prox
 from xrisk.inner.oracle import Oracles, batch_vjp, draw, inner_count, inner_pooled, inner_shares, new_batch
 from xrisk.problem import Problem
 from xrisk.solvers.base import prepare_as_stated
-from xrisk.solvers.card import POOLED, MethodCard, Need
+from xrisk.solvers.card import POOLED, MethodCard
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
+from xrisk.solvers.shared.rows import EQUAL_MASSES, check_inertia
 from xrisk.solvers.shared.tracking import average_into
-
-EQUAL_MASSES = Need("equal masses", lambda problem: type(problem.outer) is not WithMasses)
 
 
 class MomentumSGDState(NamedTuple):
@@ -24,7 +23,7 @@ class MomentumSGDState(NamedTuple):
 
 
 class MomentumSGD(NamedTuple):
-    """Stochastic gradient descent with Polyak's momentum on the mean loss of all rows. Rule: read.
+    """Stochastic gradient descent with Polyak's momentum on the mean loss of all rows. Rule: recalled.
 
     For a batch 𝓑 of rows of the pool::
 
@@ -72,7 +71,7 @@ class MomentumSGD(NamedTuple):
         return MethodCard(
             "SGD with momentum",
             "Polyak 1964",
-            "verified",
+            "recalled",
             values="0",
             gradients="B",
             rate="convex 1/ε², strongly convex 1/(με), both for the mean over all rows",
@@ -81,8 +80,7 @@ class MomentumSGD(NamedTuple):
 
     def prepare(self, problem: Problem) -> tuple[Problem, "MomentumSGD"]:
         problem, solver = prepare_as_stated(problem, self)
-        if not 0.0 <= solver.inertia < 1.0:
-            raise ValueError(f"inertia must lie in [0, 1), got {solver.inertia!r}")
+        check_inertia("inertia", solver.inertia)
         return problem._replace(outer=Identity()), solver
 
     def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:

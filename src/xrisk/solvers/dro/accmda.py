@@ -14,15 +14,13 @@ from xrisk.functions.special import wright_omega
 from xrisk.generic import generic
 from xrisk.inner.oracle import Oracles, inner_count
 from xrisk.problem import Problem
-from xrisk.solvers.base import check_positive
 from xrisk.solvers.card import SMOOTH_INNER, MethodCard
-from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, check_fraction, rate
+from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
 from xrisk.solvers.shared.rows import (
     EQUAL_MASSES,
     KL_RISK,
     ROWS,
     add_gradients,
-    check_least,
     draw_rows,
     new_rows,
     prepare_rows,
@@ -124,7 +122,7 @@ class AccMDAState(NamedTuple):
 
 
 class AccMDA(NamedTuple):
-    """Accelerated momentum descent ascent [1]_, as in [2]_. Rule: read.
+    """Accelerated momentum descent ascent [1]_, as in [2]_. Rule: read there.
 
     On min over w of max over p of f(w, p) = Σ pᵢvᵢ(w) − λ₀ KL(p), plus r(w), with a_t = k/(m + t)^{1/3}, the same batch
     at the new and the old point::
@@ -160,7 +158,8 @@ class AccMDA(NamedTuple):
     ----------
     .. [1] Huang, Gao, Pei and Huang, Accelerated zeroth-order and first-order momentum methods from mini to minimax
        optimization, 2020.
-    .. [2] Shao et al., PAUCI, whose ASGDA it is.
+    .. [2] Shao, Xu, Yang, Bao and Huang, Asymptotically unbiased instance-wise regularized partial AUC optimization:
+       theory and algorithm, 2022, and its journal extension, 2025; its ASGDA is this method.
 
     Examples
     --------
@@ -187,7 +186,7 @@ class AccMDA(NamedTuple):
     def card(self) -> MethodCard:
         return MethodCard(
             "AccMDA",
-            "Huang et al. 2020, by way of Shao et al.",
+            "Huang et al. 2020, as in Shao et al. 2025",
             "verified",
             values="2B",
             gradients="2B",
@@ -197,11 +196,7 @@ class AccMDA(NamedTuple):
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "AccMDA"]:
-        check_least(self.least)
-        check_positive("decay", self.decay)
-        problem, solver = prepare_rows(problem, self)
-        check_fraction("mixing", solver.mixing)
-        return problem, solver
+        return prepare_rows(problem, self)
 
     def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
         return w.copy()

@@ -7,7 +7,7 @@ import numpy as np
 from xrisk.compile import kernel, specialise
 from xrisk.functions import prox
 from xrisk.functions.special import clip, norm
-from xrisk.inner.oracle import Oracles
+from xrisk.inner.oracle import Oracles, inner_count
 from xrisk.problem import Problem
 from xrisk.solvers.card import SMOOTH_INNER, MethodCard
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
@@ -16,7 +16,6 @@ from xrisk.solvers.shared.rows import (
     ROWS,
     add_gradients,
     ball_radius,
-    check_strength,
     divergence_limit,
     draw_rows,
     fill_zero,
@@ -126,14 +125,23 @@ class ASCDRO(NamedTuple):
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "ASCDRO"]:
-        check_strength(self.strength)
         return prepare_rows(problem, self)
 
     def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
         return with_temperature(problem, self, w)
 
     def init(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> ASCDROState:
-        return ASCDROState(x.copy(), x.copy(), np.zeros(x.size), 0.0, 0.0, x.copy(), divergence_limit(problem), 0, 0)
+        return ASCDROState(
+            x.copy(),
+            x.copy(),
+            np.zeros(x.size),
+            0.0,
+            0.0,
+            x.copy(),
+            divergence_limit(problem.outer, inner_count(problem.inner)),
+            0,
+            0,
+        )
 
     def advance(self, problem: Problem, state: ASCDROState, n_steps: int, rng: np.random.Generator) -> ASCDROState:
         return specialise(ascdro_steps, problem, self)(problem, state, self, n_steps, rng)

@@ -12,7 +12,6 @@ from xrisk.functions.special import clip
 from xrisk.generic import generic
 from xrisk.inner.oracle import Oracles
 from xrisk.problem import Problem
-from xrisk.solvers.base import check_positive
 from xrisk.solvers.card import MethodCard, Need
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
 from xrisk.solvers.shared.rows import (
@@ -212,7 +211,6 @@ class DualSGM(NamedTuple):
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "DualSGM"]:
-        check_positive("slack", self.slack)
         if not np.isfinite(self.threshold):
             raise ValueError(f"threshold must be finite, got {self.threshold!r}")
         return prepare_rows(problem, self)

@@ -9,7 +9,7 @@ from xrisk.compile import kernel, specialise
 from xrisk.functions import prox
 from xrisk.inner.oracle import Oracles
 from xrisk.problem import Problem
-from xrisk.solvers.base import calls_ahead, passes_made
+from xrisk.solvers.base import calls_ahead, check_count, passes_made, whole
 from xrisk.solvers.card import MethodCard
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
 from xrisk.solvers.shared.rows import (
@@ -23,7 +23,6 @@ from xrisk.solvers.shared.rows import (
     prepare_rows,
     read_losses,
     rows_between,
-    settled_count,
     worst_weights,
 )
 from xrisk.solvers.shared.tracking import average_into
@@ -104,7 +103,8 @@ class FastDROMLMC(NamedTuple):
         problem, solver = prepare_rows(problem, self)
         if solver.batch % 2:
             raise ValueError(f"batch must be even, got {solver.batch}")
-        return problem, solver._replace(levels=settled_count("levels", solver.levels))
+        check_count("levels", whole("levels", solver.levels))
+        return problem, solver._replace(levels=int(solver.levels))
 
     def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
         return w.copy()

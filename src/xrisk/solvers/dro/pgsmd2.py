@@ -17,8 +17,6 @@ from xrisk.solvers.shared.rows import (
     KL_RISK,
     ROWS,
     add_gradients,
-    check_least,
-    check_strength,
     draw_rows,
     fill_zero,
     new_rows,
@@ -109,8 +107,6 @@ class PGSMD2(NamedTuple):
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "PGSMD2"]:
-        check_least(self.least)
-        check_strength(self.strength)
         problem, solver = prepare_rows(problem, self)
         return problem, solver._replace(epoch=settled_epoch(solver.epoch, problem, solver.batch))
 

@@ -7,7 +7,7 @@ import numpy as np
 from xrisk.compile import kernel, specialise
 from xrisk.functions import prox
 from xrisk.functions.special import clip
-from xrisk.inner.oracle import Oracles
+from xrisk.inner.oracle import Oracles, inner_count
 from xrisk.problem import Problem
 from xrisk.solvers.card import SMOOTH_INNER, MethodCard
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
@@ -16,7 +16,6 @@ from xrisk.solvers.shared.rows import (
     ROWS,
     add_gradients,
     ball_radius,
-    check_strength,
     divergence_limit,
     draw_rows,
     fill_zero,
@@ -80,10 +79,11 @@ class SCDRO(NamedTuple):
     no Pᵢ exceeds B/β. U is added up as ρ + mean Pᵢ(σ − vᵢ/λ) + σ(1 − mean Pᵢ), where nothing large cancels. The true
     derivative in λ, ρ − KL(p), lies in [ρ − log n, ρ]: the averaged U is clipped to it where it is used. The paper has
     one step size for w and λ, projections in place of our prox, and an upper bound on λ that is never active at the
-    optimum. Its L_F, and with it the theorem's step, is exponential in 1/λ₀; the true one is not, see
-    `xrisk.solvers.theory.scdro_setting`. The first batch sets s, V and U. ``KLRisk(λ)`` is taken as well: λ then stays
-    where it is. With unequal masses p every row counts n·pᵢ times, and log n is the largest log 1/pᵢ. The duals
-    reported are the worst-case weights at the solution, by a full pass.
+    optimum. The paper's L_F, and with it the theorem's step, is exponential in 1/λ₀; the true one is not, see
+    `xrisk.solvers.theory.scdro_setting`. s forgets at the rate β: where a step changes v/λ by more than β or so,
+    weights vanish or lag behind, so that η should not be much above βλ/‖∇v‖². The first batch sets s, V and U.
+    ``KLRisk(λ)`` is taken as well: λ then stays where it is. With unequal masses p every row counts n·pᵢ times, and
+    log n is the largest log 1/pᵢ. The duals reported are the worst-case weights at the solution, by a full pass.
 
     References
     ----------
@@ -125,14 +125,15 @@ class SCDRO(NamedTuple):
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "SCDRO"]:
-        check_strength(self.strength)
         return prepare_rows(problem, self)
 
     def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
         return with_temperature(problem, self, w)
 
     def init(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> SCDROState:
-        return SCDROState(x.copy(), np.zeros(x.size), 0.0, x.copy(), divergence_limit(problem), 0)
+        return SCDROState(
+            x.copy(), np.zeros(x.size), 0.0, x.copy(), divergence_limit(problem.outer, inner_count(problem.inner)), 0
+        )
 
     def advance(self, problem: Problem, state: SCDROState, n_steps: int, rng: np.random.Generator) -> SCDROState:
         return specialise(scdro_steps, problem, self)(problem, state, self, n_steps, rng)

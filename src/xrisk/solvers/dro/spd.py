@@ -16,7 +16,6 @@ from xrisk.solvers.shared.rows import (
     KL_RISK,
     ROWS,
     add_gradients,
-    check_least,
     fill_zero,
     move,
     new_rows,
@@ -104,7 +103,6 @@ class SPD(NamedTuple):
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "SPD"]:
-        check_least(self.least)
         return prepare_rows(problem, self)
 
     def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:

@@ -18,9 +18,9 @@ from xrisk.inner.models import add_batch_grads, batch_losses
 from xrisk.inner.oracle import inner_count, uniform_index
 from xrisk.inner.samples import Samples
 from xrisk.problem import Problem, inner_values
-from xrisk.solvers.base import check_count, check_positive, prepare_as_stated, whole
+from xrisk.solvers.base import check_positive, prepare_as_stated
 from xrisk.solvers.card import Need
-from xrisk.solvers.schedules import check_step
+from xrisk.solvers.schedules import check_fraction, check_step
 
 
 class RowBatch(NamedTuple):
@@ -119,6 +119,21 @@ def _(g, w, batch, scales, grad):
     add_batch_grads(g.model, batch.rows, batch.target, w, scales, batch.work, grad)
 
 
+@generic
+def divergence_limit(rho, n):
+    """The largest KL divergence that any weights of n rows have: log n, or log 1/p of the least mass p > 0."""
+
+
+@divergence_limit.otherwise
+def _(rho, n):
+    return math.log(n)
+
+
+@divergence_limit.of(WithMasses)
+def _(rho, n):
+    return -math.log(float(rho.masses[rho.masses > 0.0].min()))
+
+
 @mass_factor.otherwise
 def _(rho, k, n):
     return 1.0
@@ -194,11 +209,29 @@ WORST_CASE = Need(
 )
 EQUAL_MASSES = Need("equal masses", lambda problem: type(problem.outer) is not WithMasses)
 
+
+def check_inertia(name: str, inertia: float) -> None:
+    """Refuse a share of the last direction that is negative, or all of it."""
+    if not 0.0 <= inertia < 1.0:
+        raise ValueError(f"{name} must lie in [0, 1), got {inertia!r}")
+
+
+def _check_least(name: str, least: float) -> None:
+    if not 0.0 < least < 1.0:
+        raise ValueError(f"{name} must lie strictly between 0 and 1, got {least!r}")
+
+
 CHECKS: dict[str, Any] = {
     "temperature_step": check_step,
     "threshold_step": check_step,
+    "mixing": check_fraction,
     "temperature": check_positive,
     "floor": check_positive,
+    "slack": check_positive,
+    "decay": check_positive,
+    "strength": non_negative,
+    "inertia": check_inertia,
+    "least": _check_least,
 }
 
 
@@ -208,22 +241,9 @@ def prepare_rows(problem: Problem, solver: Any) -> tuple[Problem, Any]:
     for name, field in zip(solver._fields, solver, strict=True):
         if name in CHECKS:
             CHECKS[name](name, field)
-    if "inertia" in solver._fields and not 0.0 <= solver.inertia < 1.0:
-        raise ValueError(f"inertia must lie in [0, 1), got {solver.inertia!r}")
     if "floor" in solver._fields:
         problem = problem._replace(outer=floored(problem.outer, solver.floor))
     return problem, solver
-
-
-def check_strength(strength: Any) -> None:
-    """Refuse a negative weight of a quadratic term."""
-    non_negative("strength", strength)
-
-
-def settled_count(name: str, value: Any) -> int:
-    """The value as an int of at least 1."""
-    check_count(name, whole(name, value))
-    return int(value)
 
 
 def with_temperature(problem: Problem, solver: Any, w: np.ndarray) -> np.ndarray:
@@ -232,16 +252,8 @@ def with_temperature(problem: Problem, solver: Any, w: np.ndarray) -> np.ndarray
     return np.append(w, min(max(solver.temperature, low), high))
 
 
-def divergence_limit(problem: Problem) -> float:
-    """The largest KL divergence that any weights have: log n, or log 1/p of the row of least mass p > 0."""
-    if type(problem.outer) is WithMasses:
-        masses = problem.outer.masses
-        return -math.log(float(masses[masses > 0.0].min()))
-    return math.log(inner_count(problem.inner))
-
-
 def largest_temperature(radius: float, spread: float) -> float:
-    """A bound on the λ that is optimal for a KL ball and losses within ``spread`` of each other: (B5).
+    """A bound on the λ that is optimal for a KL ball and losses within ``spread`` of each other.
 
     min( spread/ρ, spread/√(8ρ) ): KL(p_λ) ≤ spread²/(8λ²), and λ·KL(p_λ) ≤ largest − mean loss.
     """
@@ -407,7 +419,7 @@ def shorten(z, longest):
 
 @register_jitable
 def weights_step(rho, kappa, logits, least, p):
-    """p ← argmax over q of ⟨q, logits⟩ − KL(q) − κ (price of q), none below least/n: (B12).
+    """p ← argmax over q of ⟨q, logits⟩ − KL(q) − κ (price of q), none below least/n.
 
     With logits κ·ĝ + log p this is the step of mirror ascent under KL divergence.
     """
@@ -424,9 +436,3 @@ def raise_least(p, least):
         total += p[i]
     for i in range(p.size):
         p[i] /= total
-
-
-def check_least(least: Any) -> None:
-    """Refuse a share of the equal weights that is none, or leaves nothing to choose."""
-    if not 0.0 < least < 1.0:
-        raise ValueError(f"least must lie strictly between 0 and 1, got {least!r}")
