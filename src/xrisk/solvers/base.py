@@ -2,7 +2,7 @@
 
 import enum
 import numbers
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -72,6 +72,14 @@ class Solver(Protocol):
 
     def oracles(self, problem: Problem, t: int) -> Oracles:
         """Calls of the oracles in the first t iterations, full passes included."""
+
+
+class PointToProve(NamedTuple):
+    """What a certificate looks at: parameters, dual weights, slopes of the losses."""
+
+    w: np.ndarray
+    dual: np.ndarray | None
+    slopes: Any = None
 
 
 @generic

@@ -18,7 +18,7 @@ from xrisk.inner.oracle import Oracles, inner_samples, inner_size
 from xrisk.inner.passes import Slopes, pass_loss, score_size, scores_at, with_loss
 from xrisk.inner.samples import Samples
 from xrisk.problem import Problem
-from xrisk.solvers.base import Stop, check_positive, known_certificate, known_slopes, register_full_batch
+from xrisk.solvers.base import PointToProve, Stop, check_positive, known_certificate, known_slopes, register_full_batch
 from xrisk.solvers.card import CERTIFIABLE, MethodCard, Need, require
 from xrisk.solvers.newton.barrier import wall_count, walls_of
 from xrisk.solvers.newton.row_point import (
@@ -238,7 +238,7 @@ def state_at(task: RowTask, x: np.ndarray, z: np.ndarray, theta: float, tol: flo
     value, y = value_at(task, point), _dual(point)
     return RowState(
         outward(task, x), x, z, y, np.array(point.case.near), theta, tol, value,
-        np.inf, np.inf, np.inf, -np.inf, size, 0, 0, 0, *task.passes.tolist(), 0,
+        np.inf, np.inf, np.inf, -np.inf, size, 0, 0, 0, int(task.passes[0]), int(task.passes[1]), 0,
     )  # fmt: skip
 
 
@@ -323,14 +323,6 @@ def _searched(task: RowTask, here: RowPoint, dx: np.ndarray, slope: float) -> Ro
     return best
 
 
-class Known(NamedTuple):
-    """What `certify_measured` looks at."""
-
-    w: np.ndarray
-    dual: np.ndarray
-    slopes: Slopes
-
-
 def _proved_at_start(task: RowTask, solver: RowNewton, state: RowState) -> RowState:
     """The state of a warm start with what the weights given, or the worst case at it, prove."""
     y = _dual(look(task, state.x, state.z, LEAST_SMOOTHING, ()))
@@ -346,7 +338,7 @@ def _certified(task: RowTask, solver: RowNewton, state: RowState) -> RowState:
     slopes = Slopes(state.z, state.z, np.zeros(state.z.shape[0]), state.theta * task.size)
     known = task.measured()
     made = known.passes.copy()
-    found = certify_measured(known, Known(state.w, state.y, slopes), solver.tol)
+    found = certify_measured(known, PointToProve(state.w, state.y, slopes), solver.tol)
     task.passes[:] += known.passes - made
     brought = found.primal < state.primal or found.dual > state.dual
     state = state._replace(primal=min(found.primal, state.primal), dual=max(found.dual, state.dual))
