@@ -49,7 +49,8 @@ ROUNDS = 50  # on a sample, at most
 SHARE = 0.3  # of the tolerance that the smoothing may cost
 ASKED = 0.8  # of the tolerance: an estimate is not a proof
 TRIALS = 40
-STUCK = 12  # iterations in a row that bring nothing, after which rounding has ended progress
+STUCK = 25  # iterations in a row that bring nothing, after which rounding has ended progress
+PROGRESS = 1e-3  # of what is asked for: a fall of the objective that is something
 IN_VAIN = 3  # certificates in a row that bring nothing
 LEAST = 1e-12  # of the first objective: a gap that is none, where the optimum is zero
 LEAST_SMOOTHING = 1e-13
@@ -280,6 +281,7 @@ def newton_step(
     else:
         point = _searched(task, point, dx, -decrement)
     value = value_at(task, point)
+    since = 0 if state.value - value > PROGRESS * goal else since
     return state._replace(
         w=outward(task, point.x), x=point.x, z=point.z, near=np.array(point.case.near), theta=point.theta,
         value=value, since=since, y=_dual(point),
@@ -336,18 +338,47 @@ def _proved_at_start(task: RowTask, solver: RowNewton, state: RowState) -> RowSt
 def _certified(task: RowTask, solver: RowNewton, state: RowState) -> RowState:
     """The state with what its weights and slopes prove; asked for more where that is not enough."""
     slopes = Slopes(state.z, state.z, np.zeros(state.z.shape[0]), state.theta * task.size)
-    known = task.measured()
-    made = known.passes.copy()
-    found = certify_measured(known, PointToProve(state.w, state.y, slopes), solver.tol)
-    task.passes[:] += known.passes - made
-    brought = found.primal < state.primal or found.dual > state.dual
-    state = state._replace(primal=min(found.primal, state.primal), dual=max(found.dual, state.dual))
-    found = proved(state)
-    if found.relative <= solver.tol or max(found.gap, found.primal) <= LEAST * state.size:
+    before = state.primal - state.dual
+    state = _with_proof(task, solver, state, PointToProve(state.w, state.y, slopes))
+    if not _reached(solver, state) and state.gap <= state.tol * abs(state.value):
+        state = _with_proof(task, solver, state, _moved_dual(task, state))
+    if _reached(solver, state):
         return state._replace(ended=ENDINGS.index(Stop.CONVERGED))
     if state.gap > state.tol * abs(state.value) and state.since <= STUCK:
         return state
-    tries = 0 if brought else state.tries + 1
+    tries = 0 if state.primal - state.dual < 0.9 * before else state.tries + 1
     if tries >= IN_VAIN or state.since > STUCK:
         return state._replace(ended=ENDINGS.index(Stop.ROUNDING))
     return state._replace(tol=0.2 * state.tol, tries=tries)
+
+
+def _with_proof(task: RowTask, solver: RowNewton, state: RowState, point: PointToProve) -> RowState:
+    known = task.measured()
+    made = known.passes.copy()
+    found = certify_measured(known, point, solver.tol)
+    task.passes[:] += known.passes - made
+    return state._replace(primal=min(found.primal, state.primal), dual=max(found.dual, state.dual))
+
+
+def _reached(solver: RowNewton, state: RowState) -> bool:
+    """Whether the gap is small beside the optimum; an optimum of zero, a perfect fit, has no digits to compare."""
+    found = proved(state)
+    return found.relative <= solver.tol or max(found.gap, found.primal) <= LEAST * state.size
+
+
+def _moved_dual(task: RowTask, state: RowState) -> PointToProve:
+    """Weights and slopes moved to first order along Newton's step, which balances the gradient.
+
+    Columns of unlike scales need it: no w in floating point is as nearly stationary as these are.
+    """
+    point = look(task, state.x, state.z, state.theta, tuple(state.near))
+    case, dx = point.case, -solve_with(task, point)(gradient(task, point))
+    dz = scores_at(task.inner, dx)
+    du = (point.slopes * dz.T).sum(axis=0)
+    moved = case.weights + case.curvature * du
+    for scale, vector in zip(case.scales, case.vectors, strict=True):
+        moved -= scale * float(vector @ du) * vector
+    moved = np.maximum(moved, 0.5 * case.weights)
+    gain = np.divide(case.weights, moved, out=np.zeros(moved.size), where=moved > 0.0)
+    slopes = Slopes(state.z, dz, gain, state.theta * task.size)
+    return PointToProve(state.w, (moved.size * moved)[:, None], slopes)
