@@ -247,82 +247,96 @@ def _dual(point: RowPoint) -> np.ndarray:
     return (point.case.weights.size * point.case.weights)[:, None]
 
 
+class Way(NamedTuple):
+    """Where a step goes; nothing of the rows, which are many."""
+
+    dx: np.ndarray  # (d,) Newton's direction
+    slope: float  # of the smoothed objective along it
+    tangent: np.ndarray  # (d,) of the path of smoothings; empty far from it
+    theta: float  # the next smoothing
+
+
 def row_step(task: RowTask, solver: RowNewton, state: RowState) -> RowState:
     """The certificate, where the estimated gap is small enough; else a Newton step."""
     before = task.passes.copy()
-    point = look(task, state.x, state.z, state.theta, tuple(state.near))
-    grad = gradient(task, point)
-    short, off = smoothing_gap(task, point, state.value), slope_gap(task, point, grad)
-    goal, gap = state.tol * abs(state.value), short + off
-    since = 0 if gap < 0.9 * state.best else state.since + 1
-    state = state._replace(y=_dual(point), gap=gap, best=min(gap, state.best), since=since, t=state.t + 1)
-    if gap <= goal or since > STUCK or _worth_a_proof(state):
+    state, grad, short = measure(task, state)
+    if state.gap <= state.tol * abs(state.value) or state.since > STUCK or _worth_a_proof(state):
         with suppress(Interrupted):
             state = _certified(task, solver, state)
     if not state.ended:
-        state = newton_step(task, state, point, grad, short, goal)
+        state = newton_step(task, state, way_at(task, state, grad, short))
     values, gradients = (task.passes - before).tolist()
     return state._replace(values=state.values + values, gradients=state.gradients + gradients)
 
 
-def newton_step(
-    task: RowTask, state: RowState, point: RowPoint, grad: np.ndarray, short: float, goal: float
-) -> RowState:
-    """A Newton step; near the path of smoothings, whose error is ``short``, along it to less smoothing."""
-    solve = solve_with(task, point)
+def measure(task: RowTask, state: RowState) -> tuple[RowState, np.ndarray, float]:
+    """The state with its gap, the gradient there, and what of the gap is due to the smoothing."""
+    point = look(task, state.x, state.z, state.theta, tuple(state.near))
+    grad = gradient(task, point)
+    short = smoothing_gap(task, point, state.value)
+    gap = short + slope_gap(task, point, grad)
+    since = 0 if gap < 0.9 * state.best else state.since + 1
+    return state._replace(gap=gap, best=min(gap, state.best), since=since, t=state.t + 1), grad, short
+
+
+def way_at(task: RowTask, state: RowState, grad: np.ndarray, short: float) -> Way:
+    """Newton's direction; near the path of smoothings, whose error is ``short``, its tangent and where to go on it."""
+    point = look(task, state.x, state.z, state.theta, tuple(state.near))
+    solve, theta, goal = solve_with(task, point), point.theta, state.tol * abs(state.value)
     dx = -solve(grad)
-    decrement = -float(grad @ dx)
-    if not decrement > 0.0:  # rounding, or a Hessian that is none
+    slope = float(grad @ dx)
+    if not slope < 0.0:  # rounding, or a Hessian that is none
         dx = -grad / (task.walls.l2 + task.columns**2)
-        decrement = -float(grad @ dx)
-    since = state.since
-    if short > SHARE * goal and decrement <= CENTRED * short and point.theta > LEAST_SMOOTHING:
-        point, since = _along_path(task, point, grad, dx, solve, max(CUT, SHARE * goal / short)), 0
-    else:
-        point = _searched(task, point, dx, -decrement)
+        slope = float(grad @ dx)
+    if short <= SHARE * goal or -slope > CENTRED * short or theta <= LEAST_SMOOTHING:
+        return Way(dx, slope, np.zeros(0), theta)
+    close = look(task, state.x, state.z, (1.0 - NUDGE) * theta, point.case.near)
+    tangent = solve(gradient(task, close) - grad) / (NUDGE * theta)
+    return Way(dx, slope, tangent, max(theta * max(CUT, SHARE * goal / short), LEAST_SMOOTHING))
+
+
+def newton_step(task: RowTask, state: RowState, way: Way) -> RowState:
+    """The state after a step."""
+    point = _along_path(task, state, way) if way.tangent.size else _searched(task, state, way)
     value = value_at(task, point)
-    since = 0 if state.value - value > PROGRESS * goal else since
+    fell = state.value - value > PROGRESS * state.tol * abs(state.value)
     return state._replace(
         w=outward(task, point.x), x=point.x, z=point.z, near=np.array(point.case.near), theta=point.theta,
-        value=value, since=since, y=_dual(point),
+        value=value, since=0 if fell or way.tangent.size else state.since, y=_dual(point),
     )  # fmt: skip
 
 
-def _along_path(task: RowTask, point: RowPoint, grad: np.ndarray, dx: np.ndarray, solve: Any, cut: float) -> RowPoint:
+def _along_path(task: RowTask, state: RowState, way: Way) -> RowPoint:
     """A step to less smoothing by the tangent of the path, or to more if the path turns too sharply for that."""
-    close = look(task, point.x, point.z, (1.0 - NUDGE) * point.theta, point.case.near)
-    tangent = solve(gradient(task, close) - grad) / (NUDGE * point.theta)
-    theta = max(cut * point.theta, LEAST_SMOOTHING)
-    while theta < 0.7 * point.theta:
-        way = dx + (theta - point.theta) * tangent
-        here = look(task, point.x, point.z, theta, point.case.near)
-        slope = along(task, here, way, scores_at(task.inner, way))
+    theta, near = way.theta, tuple(state.near)
+    while theta < 0.7 * state.theta:
+        dx = way.dx + (theta - state.theta) * way.tangent
+        slope = along(task, look(task, state.x, state.z, theta, near), dx, scores_at(task.inner, dx))
         if slope < 0.0:
-            return _searched(task, here, way, slope)
-        theta = np.sqrt(theta * point.theta)
-    return look(task, point.x, point.z, 0.5 * point.theta, point.case.near)
+            return _searched(task, state, way._replace(dx=dx, slope=slope, theta=theta))
+        theta = np.sqrt(theta * state.theta)
+    return look(task, state.x, state.z, 0.5 * state.theta, near)
+
+
+def _searched(task: RowTask, state: RowState, way: Way) -> RowPoint:
+    """A step that takes most of the slope away; slopes keep digits that differences of values lose."""
+    dz, near = scores_at(task.inner, way.dx), tuple(state.near)
+    low, high, t = (0.0, way.slope), None, 1.0
+    for _ in range(TRIALS):
+        trial = look(task, state.x + t * way.dx, state.z + t * dz, way.theta, near)
+        there = along(task, trial, way.dx, dz)
+        if abs(there) <= 0.5 * abs(way.slope):
+            return trial
+        low, high = ((t, there), high) if there < 0.0 else (low, (t, there))
+        near = trial.case.near
+        del trial  # as large as some columns of the data
+        t = next_step(low, high, np.inf)
+    return look(task, state.x + low[0] * way.dx, state.z + low[0] * dz, way.theta, near)
 
 
 def _worth_a_proof(state: RowState) -> bool:
     """Whether a proof on the way is worth its passes: asked for many digits, rounding may end what is left of it."""
     return state.gap <= FINE * abs(state.value) and state.gap < 0.1 * (state.primal - state.dual)
-
-
-def _searched(task: RowTask, here: RowPoint, dx: np.ndarray, slope: float) -> RowPoint:
-    """A step along dx that takes most of the slope away; slopes keep digits that differences of values lose."""
-    dz = scores_at(task.inner, dx)
-    low, high, t, best = (0.0, slope), None, 1.0, here
-    for _ in range(TRIALS):
-        trial = look(task, here.x + t * dx, here.z + t * dz, here.theta, best.case.near)
-        there = along(task, trial, dx, dz)
-        if abs(there) <= 0.5 * abs(slope):
-            return trial
-        if there < 0.0:
-            low, best = (t, there), trial
-        else:
-            high = (t, there)
-        t = next_step(low, high, np.inf)
-    return best
 
 
 def _proved_at_start(task: RowTask, solver: RowNewton, state: RowState) -> RowState:
