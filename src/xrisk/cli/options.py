@@ -23,12 +23,13 @@ OBJECTIVES = tuple(ARMS_OF)
 OF_GROUPS = (
     "groups", "divergence", "alpha", "lam", "loss", "task", "bins", "groups_as_features", "metric", "min_group_size",
 )  # fmt: skip
+OF_ROWS = (
+    "groups", "ambiguity", "alpha", "radius", "strength", "outlier_fraction", "loss", "task", "bins",
+    "groups_as_features", "min_group_size",
+)  # fmt: skip
 OF_OBJECTIVE = {  # options that others do not take
     "group-dro": OF_GROUPS,
-    "dro": (
-        "groups", "alpha", "loss", "task", "bins", "groups_as_features", "min_group_size",
-        "ambiguity", "radius", "strength", "outlier_fraction",
-    ),  # fmt: skip
+    "dro": OF_ROWS,
     "two-way-partial-auc": ("min_tpr", "max_fpr", "surrogate", "positive"),
     "partial-auc": ("min_tpr", "surrogate", "positive"),
 }
@@ -49,7 +50,12 @@ def divergence_options(command: Callable) -> Callable:
     of_alpha, of_lam = (", ".join(divergences_that_take(number)) for number in ("alpha", "lam"))
     for option in (
         click.option("--lam", default=1.0, show_default=True, help=f"Strength of the cost, for {of_lam}."),
-        click.option("--alpha", default=0.1, show_default=True, help=f"Fraction of the groups (with dro: of the rows), for {of_alpha}."),
+        click.option(
+            "--alpha",
+            default=0.1,
+            show_default=True,
+            help=f"Fraction of the groups (with dro: of the rows), for {of_alpha}.",
+        ),
         click.option(
             "--divergence",
             type=click.Choice(list(DIVERGENCES)),
@@ -88,7 +94,7 @@ def ambiguity_options(command: Callable) -> Callable:
     return command
 
 
-def refuse_other_ambiguity(context: click.Context) -> None:
+def _refuse_other_ambiguity(context: click.Context) -> None:
     """Refuse numbers that are those of another ambiguity."""
     word = context.params["ambiguity"]
     takes = ("radius", "strength") if AMBIGUITIES[word].ball is not None else ("alpha",)
@@ -123,6 +129,8 @@ def refuse_other_options(context: click.Context, objective: str) -> None:
         takers = [each for each, names in OF_OBJECTIVE.items() if name in names]
         if takers and name not in own:
             raise Refused(f"{_option(name)} goes with --objective {' or '.join(takers)}, not with {objective}")
+    if objective == "dro":
+        _refuse_other_ambiguity(context)
     keys = ("recommended", *ARMS_OF[objective])
     if context.params["kept"] not in keys:
         raise Refused(f"--save must be one of {', '.join(keys)} for {objective}, got {context.params['kept']!r}")

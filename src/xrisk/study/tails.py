@@ -141,7 +141,7 @@ def _tail(model: Any, part: Part) -> float:
 def _arm(key: str, fitted: tuple[Any, float], parts: Parts, aside: float, min_group_size: int) -> TailArm:
     (name, words), (model, seconds), (train, validation, last) = TAIL_ARMS[key], fitted, parts
     losses = row_losses(model, last.X, last.y)
-    some = {"losses": losses, "min_group_size": min_group_size}
+    some: dict[str, Any] = {"losses": losses, "min_group_size": min_group_size}
     return TailArm(
         key=key,
         name=name,
