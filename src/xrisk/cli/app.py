@@ -113,6 +113,8 @@ def fit(context: click.Context, data: str, **options: Any) -> None:
     leave.
     """
     refuse_other_options(context, options["objective"])
+    if options["bins"] < 2:
+        raise Refused(f"--bins must be at least 2, got {options['bins']}")
     for path in (options["out"], options["page"]):
         refuse_unwritable(path)
     several = len(options["l2"]) > 1
@@ -124,8 +126,6 @@ def fit(context: click.Context, data: str, **options: Any) -> None:
 def _fit_groups(data: str, options: dict[str, Any], shares: dict[str, Any]) -> None:
     asked = TableOptions(**{name: options[name] for name in TableOptions._fields})
     quiet = options["as_json"]
-    if asked.bins < 2:
-        raise Refused(f"--bins must be at least 2, got {asked.bins}")
     prepared = prepare(read_table(data), asked, data, **shares, seed=options["seed"])
     err = Console(stderr=True)
     if not quiet:

@@ -14,6 +14,7 @@ from xrisk.cli.ending import finish
 from xrisk.cli.options import DEFAULT_LOSS, Refused
 from xrisk.cli.screen import FRAME, WIDE, column_grid, plain, progress
 from xrisk.estimators import DROClassifier, DRORegressor
+from xrisk.estimators.samples import RADIUS
 from xrisk.metrics import GroupReport
 from xrisk.phrases import counted
 from xrisk.report import write_tail_report
@@ -60,6 +61,8 @@ def _study(prepared: Prepared, data: str, options: dict[str, Any], watch: Any) -
         l2=options["l2"][0],
         random_state=options["seed"],
     )
+    if options["ambiguity"] != "cvar" and options["radius"] is None and options["strength"] is None:
+        model.set_params(radius=RADIUS)
     columns = counted(len(prepared.encoding.columns), "column", "columns")
     return compare_tails(
         model,
@@ -85,12 +88,12 @@ def _tell(out: Console, study: TailStudy) -> None:
     for sentence in (
         *(f"{arm.name}: {found.headline}." for arm, found in zip(study.arms[1:], proofs(study), strict=True)),
         f"{carried(study)} The heaviest rows of the file, from 1 on: {shown}.",
-        worst_names([(arm.name, arm.groups) for arm in study.arms]),
+        worst_names([(arm.name, arm.groups) for arm in study.arms], plain),
         trade(study),
         verdict(study),
     ):
         if sentence:
-            out.print(plain(sentence), highlight=False, markup=False)
+            out.print(sentence, highlight=False, markup=False)
 
 
 def tail_grid(study: TailStudy, width: int) -> Grid:
@@ -151,7 +154,10 @@ def evaluate_tail(
     if as_json:
         told: dict[str, Any] = {"command": "evaluate", "rows": found.rows, "rows_without_target": without}
         told |= {"metric": METRIC, "tail": found.tail, "low": found.low, "high": found.high, "mean": found.mean}
-        told |= {right_name(task): found.right if np.isfinite(found.right) else None, "caution": caution or None}
+        told |= {
+            "accuracy" if task == "classification" else "r2": found.right if np.isfinite(found.right) else None,
+            "caution": caution or None,
+        }
         told |= {"groups": None if groups is None else groups.to_dict(), "classes_not_trained_on": strange}
         click.echo(json.dumps(told, allow_nan=False))
         return
@@ -167,4 +173,4 @@ def evaluate_tail(
     if caution:
         out.print(Text(caution, style="bold"))
     if groups is not None:
-        out.print(Text(plain(worst_names([(plain(model), groups)]))))
+        out.print(Text(worst_names([("", groups)], plain)))

@@ -65,7 +65,12 @@ def marks_figure(
     ]
     levels = ticks(*scale)
     levels = levels if len(levels) > 2 else ticks(*scale, 10)
-    return {"lines": lines, "ticks": [{"at": scale.at(v), "name": f"{v:g}"} for v in levels]}
+    return {"lines": lines, "ticks": [{"at": scale.at(v), "name": level_name(v)} for v in levels]}
+
+
+def level_name(value: float) -> str:
+    """A round number beside an axis, where there is little room: 2000000 is 2e6."""
+    return f"{value:g}".replace("e+0", "e")
 
 
 def _axis(values: list[float], metric: str) -> Scale:

@@ -1,6 +1,7 @@
 """A page about a study of tails: verdict, sorted losses, the training rows that carry the weight."""
 
 import os
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -10,7 +11,7 @@ from xrisk.applications import AMBIGUITIES, LOSSES
 from xrisk.applications.arguments import by_name
 from xrisk.estimators.samples import RADIUS
 from xrisk.metrics import GroupReport
-from xrisk.report.figures import Scale, marks_figure, placed, ticks
+from xrisk.report.figures import Scale, level_name, marks_figure, placed, ticks
 from xrisk.report.page import filled, write_page
 from xrisk.report.phrases import (
     Card,
@@ -33,23 +34,23 @@ CUT = 0.01  # share of the rows, the worst, that may reach out of the panel of a
 POINTS = 150  # of a curve
 GUIDE = {  # what to use: how it is asked for, and when
     "kl": (
-        "--ambiguity kl --radius 0.1",
+        ("--ambiguity kl", "--radius 0.1"),
         "The default: weights grow smoothly, and fast, with the loss. A --strength sets a price in units of the loss.",
     ),
     "chi2": (
-        "--ambiguity chi2 --radius 0.1",
-        "Weights grow in proportion to the loss: single rows of huge loss count for less than with kl.",
+        ("--ambiguity chi2", "--radius 0.1"),
+        "Weights grow in a straight line with the loss: single rows of huge loss count for less than with kl.",
     ),
     "cvar": (
-        "--ambiguity cvar --alpha 0.1",
+        ("--ambiguity cvar", "--alpha 0.1"),
         "You can name the fraction that matters; other rows count for nothing. Noisy classes need a large alpha.",
     ),
     "outliers": (
-        "--outlier-fraction 0.05",
+        ("--outlier-fraction 0.05",),
         "Some labels or numbers may be wrong: the third model sets the rows of largest loss aside.",
     ),
     "groups": (
-        "--objective group-dro --groups a,b",
+        ("--objective group-dro", "--groups a,b"),
         "The rows to protect have a name: the worst rows, whoever they are, are not the worst group.",
     ),
 }
@@ -128,12 +129,15 @@ def worst(groups: GroupReport | None) -> str:
     return "–" if found is None or found.risk is None else loss_number(found.risk)
 
 
-def worst_names(named: list[tuple[str, GroupReport | None]]) -> str:
-    """A sentence that names the worst group of each model; nothing where there are no groups."""
+def worst_names(named: list[tuple[str, GroupReport | None]], shown: Callable[[str], str] = str) -> str:
+    """A sentence that names the worst group of each model; nothing where there are no groups.
+
+    ``shown`` makes a name fit for what it is shown on.
+    """
     known = [(name, groups.worst, groups.min_group_size) for name, groups in named if groups is not None]
     if not known:
         return ""
-    said = ", ".join(f"{name} {'–' if row is None else row.name}" for name, row, _ in known)
+    said = ", ".join(f"{name} {'–' if row is None else shown(row.name)}".strip() for name, row, _ in known)
     return f"The worst group, by mean loss among those of at least {known[0][2]} rows: {said}."
 
 
@@ -254,7 +258,7 @@ def _panel(study: TailStudy, share: float) -> dict[str, Any]:
         "chance": [],
         "region": {"width": across.at(TAIL), "height": HEIGHT},
         "across": [{"at": across.at(v), "name": percent(v, 0)} for v in ticks(*across)],
-        "up": [{"y": place([0.0], [v])[0][1], "name": f"{v:g}"} for v in levels],
+        "up": [{"y": place([0.0], [v])[0][1], "name": level_name(v)} for v in levels],
     }
 
 

@@ -111,7 +111,7 @@ def compare_tails(
         heavy=_heavy(robust, arms[2].model.outliers_, train, np.arange(train.y.size) if numbers is None else numbers),
         half=half_of(robust.sample_weights_),
         is_nearly_constant=bool(beside),
-        settings={**parameters(model, strengths), "outlier_fraction": aside, **(settings or {})},
+        settings={**_settings(model, strengths), "outlier_fraction": aside, **(settings or {})},
         notes=tuple(dict.fromkeys([*said, *beside])),
         versions=versions(),
         seed=model.random_state,
@@ -120,6 +120,12 @@ def compare_tails(
 
 CURES = "a larger alpha or strength, a smaller radius, or features that tell more may help"
 PLAIN = {"ambiguity": "cvar", "alpha": 1.0, "radius": None, "strength": None}  # the mean over all rows
+
+
+def _settings(model: Any, strengths: tuple[float, ...]) -> dict[str, Any]:
+    """The parameters that the question has: an alpha, or a radius or strength."""
+    idle = {"alpha"} if model.ambiguity != "cvar" else {"radius", "strength"}
+    return {name: value for name, value in parameters(model, strengths).items() if name not in idle}
 
 
 def _asked(key: str, model: Any, l2: float, aside: float) -> Any:
