@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import xrisk
-from tests.test_report import Tags, data_of
+from tests.test_report import data_of, tags_of
 from xrisk.report import render_tail, write_tail_report
 from xrisk.report.phrases import rounded
 from xrisk.report.tail import loss_panels, objective, proofs, summary, trade, verdict, worst_names
@@ -48,10 +48,7 @@ def page(study):
 
 @pytest.fixture(scope="module")
 def tags(page):
-    parser = Tags()
-    parser.feed(page)
-    assert parser.open == []
-    return parser.seen
+    return tags_of(page)
 
 
 def test_the_numbers_in_the_page_are_those_of_the_study(study, page):

@@ -110,13 +110,14 @@ def finite(value: Any) -> Any:
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
+def about(arm: Any) -> dict[str, Any]:
+    """What is told of a model of any study, for JSON."""
+    return {"key": arm.key, "name": arm.name, "minimises": arm.words, "l2": arm.l2, "seconds": arm.seconds}
+
+
 def _arm_dict(arm: Arm) -> dict[str, Any]:
     return {
-        "key": arm.key,
-        "name": arm.name,
-        "minimises": arm.words,
-        "l2": arm.l2,
-        "seconds": arm.seconds,
+        **about(arm),
         "worst": None if arm.worst is None else arm.worst._asdict(),
         "validation": arm.validation.to_dict(),
         "test": arm.test.to_dict(),

@@ -7,6 +7,7 @@ from sklearn.metrics import roc_auc_score, roc_curve
 
 from xrisk.metrics import RocRegion, partial_auc_interval, partial_auc_score
 from xrisk.run import Stop
+from xrisk.study.found import about
 from xrisk.study.verdict import CONFIDENCE, PairedVerdict
 from xrisk.tables import RankedClasses
 
@@ -124,11 +125,7 @@ class RankingStudy(NamedTuple):
 
 def _arm_dict(arm: RankingArm) -> dict[str, Any]:
     return {
-        "key": arm.key,
-        "name": arm.name,
-        "minimises": arm.words,
-        "l2": arm.l2,
-        "seconds": arm.seconds,
+        **about(arm),
         "train": arm.train,
         "validation": arm.validation,
         "test": arm.test._asdict(),

@@ -13,7 +13,7 @@ from xrisk.metrics import GroupReport, cvar, group_report
 from xrisk.metrics.intervals import middle
 from xrisk.metrics.tail import resampled_cvar
 from xrisk.run import Stop
-from xrisk.study.found import finite
+from xrisk.study.found import about, finite
 from xrisk.study.ranked import resampling
 from xrisk.study.scores import metric_for
 from xrisk.study.verdict import CONFIDENCE, Difference, PairedVerdict, simplest
@@ -143,11 +143,7 @@ class TailStudy(NamedTuple):
 
 def _arm_dict(arm: TailArm) -> dict[str, Any]:
     return {
-        "key": arm.key,
-        "name": arm.name,
-        "minimises": arm.words,
-        "l2": arm.l2,
-        "seconds": arm.seconds,
+        **about(arm),
         "certificate": {key: finite(value) for key, value in arm.model.certificate_._asdict().items()},
         "stop": str(arm.model.stop_),
         "set_aside": int(arm.model.outliers_.size),
