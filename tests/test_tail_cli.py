@@ -235,6 +235,26 @@ def test_a_target_without_two_classes_is_refused(tmp_path, values, said):
     assert said in done.stderr
 
 
+def test_a_number_that_never_changes_is_refused(tmp_path):
+    pd.DataFrame({"x": np.arange(20.0) ** 2 % 7, "y": [2.5] * 20}).to_csv(tmp_path / "flat.csv", index=False)
+    done = run("fit", tmp_path / "flat.csv", "--target", "y", *DRO)
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    assert "the target 'y' is 2.5 on every row" in done.stderr
+
+
+@pytest.mark.slow
+def test_three_classes_are_fitted_and_scored(folder, tmp_path):
+    frame = loans().drop(columns="y")
+    frame["y"] = np.digitize(frame.pop("owed"), [-1.0, 1.0])
+    frame.to_csv(tmp_path / "three.csv", index=False)
+    words = ("--save", "robust", "--out", tmp_path / "m.xrisk")
+    found = fitted(folder, tmp_path / "three.csv", "--target", "y", *words)
+    assert found["certified"]
+    assert [each["name"] for each in found["data"]["classes"]] == ["0", "1", "2"]
+    told = json.loads(run("evaluate", tmp_path / "m.xrisk", tmp_path / "three.csv", "--json").stdout)
+    assert told["accuracy"] > 0.6
+
+
 def test_evaluate_refuses_a_metric(told, folder):
     done = run("evaluate", folder / "m.xrisk", folder / "others.csv", "--metric", "accuracy")
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)

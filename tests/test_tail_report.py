@@ -103,12 +103,12 @@ def test_heavy_rows_and_the_sentence_on_wrong_labels_are_shown(study, page):
     assert "Rows with a wrong label or a wrong number have large losses, so they get large weights" in page
     assert f"lies on {100.0 * study.half:.1f}\u202f% of the training rows" in page
     assert all(f'<th scope="row">{each.row}</th>' in page for each in study.heavy)
-    assert "Probability of the target" in page
+    assert "In small type: the probability of the target" in page
 
 
 def test_a_regression_has_r2_and_no_probabilities(regression):
     page = render_tail(regression)
-    assert "Probability of the target" not in page
+    assert "probability of the target" not in page
     assert "<dt>R²</dt>" in page
     assert "e+0" not in page.split('<script type="application/json"', maxsplit=1)[0]
 
@@ -139,6 +139,19 @@ def test_the_worst_group_of_each_model_is_named(study):
     said = worst_names([(arm.name, arm.groups) for arm in study.arms])
     assert said.startswith("The worst group, by mean loss among those of at least 30 rows: ERM ")
     assert worst_names([("ERM", None)]) == ""
+
+
+def test_where_every_group_is_small_none_is_named(study):
+    groups = study.robust.groups
+    small = type(groups)(
+        groups.rows,
+        groups.overall,
+        metric=groups.metric,
+        confidence=groups.confidence,
+        missing=groups.missing,
+        min_group_size=1000,
+    )
+    assert worst_names([("Robust", small)]) == "No group has 1000 rows: no worst group is named."
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,7 @@ def _study(prepared: Prepared, data: str, options: dict[str, Any], watch: Any) -
     )
     if options["ambiguity"] != "cvar" and options["radius"] is None and options["strength"] is None:
         model.set_params(radius=RADIUS)
+    groups = {"groups": list(options["groups"])} if options["groups"] else {}
     columns = counted(len(prepared.encoding.columns), "column", "columns")
     return compare_tails(
         model,
@@ -75,7 +76,7 @@ def _study(prepared: Prepared, data: str, options: dict[str, Any], watch: Any) -
         title=f"{target}: the worst tenth of the rows",
         description=f"{Path(data).name}: predict {target} from {columns}.",
         notes=prepared.notes,
-        settings={"objective": "dro", "validation": options["validation"], "groups": list(options["groups"])},
+        settings={"objective": "dro", "validation": options["validation"], **groups},
         watch=watch,
     )
 

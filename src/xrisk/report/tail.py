@@ -14,6 +14,7 @@ from xrisk.metrics import GroupReport
 from xrisk.report.figures import Scale, level_name, marks_figure, placed, ticks
 from xrisk.report.page import filled, write_page
 from xrisk.report.phrases import (
+    THIN,
     Card,
     Proof,
     compared,
@@ -101,6 +102,7 @@ def _view(study: TailStudy) -> dict[str, Any]:
         "score_figure": score_figure(study),
         "panels": loss_panels(study),
         "heavy": [_heavy(each) for each in study.heavy],
+        "equal": _weight(1.0 / study.sizes["train_rows"]),
         "has_probabilities": any(each.probability is not None for each in study.heavy),
         "guide": GUIDE,
     }
@@ -137,6 +139,8 @@ def worst_names(named: list[tuple[str, GroupReport | None]], shown: Callable[[st
     known = [(name, groups.worst, groups.min_group_size) for name, groups in named if groups is not None]
     if not known:
         return ""
+    if all(row is None for _, row, _ in known):
+        return f"No group has {known[0][2]} rows: no worst group is named."
     said = ", ".join(f"{name} {'–' if row is None else shown(row.name)}".strip() for name, row, _ in known)
     return f"The worst group, by mean loss among those of at least {known[0][2]} rows: {said}."
 
@@ -262,16 +266,20 @@ def _panel(study: TailStudy, share: float) -> dict[str, Any]:
     }
 
 
+def _weight(weight: float) -> str:
+    return f"{rounded(100.0 * weight, '.2g')}{THIN}%"
+
+
 def _heavy(each: HeavyRow) -> dict[str, Any]:
     """A row of the table of heavy rows, as text."""
     shown = [each.target, each.predicted]
     target, predicted = (loss_number(value) if isinstance(value, float) else str(value) for value in shown)
     return {
         "row": count(each.row),
-        "weight": percent(each.weight, 2),
+        "weight": _weight(each.weight),
         "target": target,
         "predicted": predicted,
-        "probability": "–" if each.probability is None else percent(each.probability),
+        "probability": "" if each.probability is None else percent(each.probability),
         "loss": loss_number(each.loss),
         "aside": "yes" if each.is_aside else "",
     }

@@ -157,6 +157,8 @@ def _targets(frame: Any, options: TableOptions, path: str) -> tuple[str, np.ndar
     y = TableEncoding(options.target, task, (), (), ()).targets(frame)[0]
     if task == "classification":
         _check_classes(y, options.target, path)
+    elif y.min() == y.max():
+        raise ValueError(f"{path}: the target {options.target!r} is {y[0]:g} on every row")
     return task, y
 
 
