@@ -98,7 +98,7 @@ def _refuse_other_ambiguity(context: click.Context) -> None:
     """Refuse numbers that are those of another ambiguity."""
     word = context.params["ambiguity"]
     takes = ("radius", "strength") if AMBIGUITIES[word].ball is not None else ("alpha",)
-    for name in given(context):
+    for name in _given(context):
         if name in ("alpha", "radius", "strength") and name not in takes:
             takers = [each for each in AMBIGUITIES if (AMBIGUITIES[each].ball is None) == (name == "alpha")]
             raise Refused(f"{_option(name)} goes with --ambiguity {' or '.join(takers)}, not with {word}")
@@ -125,7 +125,7 @@ def ranking_options(command: Callable) -> Callable:
 def refuse_other_options(context: click.Context, objective: str) -> None:
     """Refuse options, and models to save, that are those of another objective."""
     own = OF_OBJECTIVE[objective]
-    for name in given(context):
+    for name in _given(context):
         takers = [each for each, names in OF_OBJECTIVE.items() if name in names]
         if takers and name not in own:
             raise Refused(f"{_option(name)} goes with --objective {' or '.join(takers)}, not with {objective}")
@@ -138,12 +138,12 @@ def refuse_other_options(context: click.Context, objective: str) -> None:
 
 def refuse_group_options(context: click.Context, names: tuple[str, ...], why: str) -> None:
     """Refuse some options of groups for a model that does without, and say why."""
-    for name in given(context):
+    for name in _given(context):
         if name in names:
             raise Refused(f"{_option(name)} goes with a model of groups, {why}")
 
 
-def given(context: click.Context) -> list[str]:
+def _given(context: click.Context) -> list[str]:
     """The options that were given on the command line."""
     return [name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
 

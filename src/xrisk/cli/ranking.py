@@ -12,7 +12,7 @@ from rich.text import Text
 
 from xrisk.cli.ending import finish
 from xrisk.cli.options import Refused
-from xrisk.cli.screen import FRAME, WIDE, column_grid, plain, progress
+from xrisk.cli.screen import FRAME, WIDE, column_grid, plain, progress, tell_left_out
 from xrisk.estimators import PartialAUCClassifier, TwoWayPartialAUCClassifier
 from xrisk.phrases import counted
 from xrisk.report import write_ranking_report
@@ -20,7 +20,7 @@ from xrisk.report.ranking import extra, extra_title, interval, number, proof, re
 from xrisk.study import RankingScore, RankingStudy, compare_rankings, judge_ranking
 from xrisk.study.ranked import METRIC, few_rows
 from xrisk.tables import Part, RankedClasses, TableModel
-from xrisk.tables.prepare import Prepared, TableOptions, prepare_classes, without_target
+from xrisk.tables.prepare import Prepared, TableOptions, prepare_classes
 from xrisk.tables.read import read_table
 
 MODELS = {"two-way-partial-auc": TwoWayPartialAUCClassifier, "partial-auc": PartialAUCClassifier}
@@ -162,11 +162,7 @@ def evaluate_ranking(
         click.echo(json.dumps({**told, "classes_not_trained_on": strange}, allow_nan=False))
         return
     out = Console()
-    if without:
-        out.print(Text(without_target(without), style="dim"))
-    if strange:
-        named = ", ".join(map(plain, strange))
-        out.print(Text(f"Classes without training rows, their rows are left out: {named}.", style="dim"))
+    tell_left_out(out, without, strange)
     many = counted(int(known.sum()), "row", "rows")
     grid = _score_grid(f"{plain(data)}, {many}, {found.positives:,} positive ({region(ranked)})", ranked)
     grid.add_row(Text(plain(model)), *_cells(found, ranked))

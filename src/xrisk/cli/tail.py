@@ -12,7 +12,7 @@ from rich.text import Text
 
 from xrisk.cli.ending import finish
 from xrisk.cli.options import DEFAULT_LOSS, Refused
-from xrisk.cli.screen import FRAME, WIDE, column_grid, plain, progress
+from xrisk.cli.screen import FRAME, WIDE, column_grid, plain, progress, tell_left_out
 from xrisk.estimators import DROClassifier, DRORegressor
 from xrisk.estimators.samples import RADIUS
 from xrisk.metrics import GroupReport
@@ -23,7 +23,7 @@ from xrisk.report.tail import carried, proofs, right, right_name, trade, verdict
 from xrisk.study import TailScore, TailStudy, compare_tails, judge_tail
 from xrisk.study.tailed import METRIC, TAIL, few_rows, judge_groups, row_losses
 from xrisk.tables import TableModel
-from xrisk.tables.prepare import Prepared, TableOptions, prepare_rows, without_target
+from xrisk.tables.prepare import Prepared, TableOptions, prepare_rows
 from xrisk.tables.read import read_table
 from xrisk.tables.rows import group_names
 
@@ -144,34 +144,36 @@ def evaluate_tail(
     known = np.isin(y, fitted.model.classes_) if task == "classification" else np.ones(y.size, dtype=bool)
     if not known.any():
         raise Refused(f"{data}: no row is of a class that {model} knows")
-    strange, frame, y = sorted(set(y[~known].tolist())), frame[known], y[known]
-    rows = fitted.encoding.encode(frame)
-    losses = row_losses(fitted.model, rows, y)
-    found, groups = judge_tail(fitted.model, rows, y, losses=losses), None
-    if fitted.encoding.groups:
-        names = group_names(fitted.encoding.group_labels(frame), len(frame))
-        groups = judge_groups(fitted.model, rows, y, names, losses=losses, min_group_size=min_group_size)
+    strange = sorted(set(y[~known].tolist()))
+    found, groups = _judged(fitted, frame[known], y[known], min_group_size)
     caution = few_rows(found.rows, "judged")
     if as_json:
-        told: dict[str, Any] = {"command": "evaluate", "rows": found.rows, "rows_without_target": without}
-        told |= {"metric": METRIC, "tail": found.tail, "low": found.low, "high": found.high, "mean": found.mean}
-        told |= {
-            "accuracy" if task == "classification" else "r2": found.right if np.isfinite(found.right) else None,
-            "caution": caution or None,
-        }
-        told |= {"groups": None if groups is None else groups.to_dict(), "classes_not_trained_on": strange}
-        click.echo(json.dumps(told, allow_nan=False))
+        told: dict[str, Any] = {"command": "evaluate", "rows_without_target": without, **_score_dict(found, task)}
+        told |= {"caution": caution or None, "groups": None if groups is None else groups.to_dict()}
+        click.echo(json.dumps({**told, "classes_not_trained_on": strange}, allow_nan=False))
         return
     out = Console()
-    if without:
-        out.print(Text(without_target(without), style="dim"))
-    if strange:
-        named = ", ".join(map(plain, strange))
-        out.print(Text(f"Classes without training rows, their rows are left out: {named}.", style="dim"))
+    tell_left_out(out, without, strange)
     grid = _score_grid(f"{plain(data)}, {counted(found.rows, 'row', 'rows')}, loss", task, groups)
     grid.add_row(Text(plain(model)), *_cells(found, task, groups))
     out.print(grid)
-    if caution:
-        out.print(Text(caution, style="bold"))
-    if groups is not None:
-        out.print(Text(worst_names([("", groups)], plain)))
+    for sentence, style in ((caution, "bold"), (worst_names([("", groups)], plain), "")):
+        if sentence:
+            out.print(Text(sentence, style=style))
+
+
+def _judged(fitted: TableModel, frame: Any, y: np.ndarray, min_group_size: int) -> tuple[TailScore, GroupReport | None]:
+    rows = fitted.encoding.encode(frame)
+    losses = row_losses(fitted.model, rows, y)
+    found = judge_tail(fitted.model, rows, y, losses=losses)
+    if not fitted.encoding.groups:
+        return found, None
+    names = group_names(fitted.encoding.group_labels(frame), len(frame))
+    return found, judge_groups(fitted.model, rows, y, names, losses=losses, min_group_size=min_group_size)
+
+
+def _score_dict(found: TailScore, task: str) -> dict[str, Any]:
+    """For JSON; `rest` is left out, as nothing is set aside here."""
+    right = found.right if np.isfinite(found.right) else None
+    numbers = {name: getattr(found, name) for name in ("rows", "tail", "low", "high", "mean")}
+    return {"metric": METRIC, **numbers, "accuracy" if task == "classification" else "r2": right}
