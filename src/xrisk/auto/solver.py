@@ -14,6 +14,7 @@ from xrisk.inner.oracle import Oracles, inner_count, inner_dim, inner_samples, i
 from xrisk.inner.passes import as_linear_groups
 from xrisk.problem import Problem
 from xrisk.solvers.base import (
+    PointToProve,
     Stop,
     calls_ahead,
     check_code,
@@ -150,7 +151,7 @@ class Auto(NamedTuple):
         if by_cuts(problem):
             return Bundle(self.tol).prepare(problem)
         if takes_rows(problem):
-            return RowNewton(self.tol).prepare(problem)
+            return RowNewton(self.tol, self.weights).prepare(problem)
         refuse_unknown(problem)
         stages, costs = tuple(planned(self, problem)), expected(self, problem)
         last = stages[-1].task
@@ -170,7 +171,9 @@ class Auto(NamedTuple):
         if warm:
             y = self.weights if self.weights.shape == shape else y
             with suppress(Interrupted):
-                known = certify_measured(problem.measured(), Known(x, y if self.weights.shape == shape else None))
+                known = certify_measured(
+                    problem.measured(), PointToProve(x, y if self.weights.shape == shape else None)
+                )
         ended = ENDINGS.index(Stop.CONVERGED) if self.reached(known, size) else 0
         tol = max(ASKED * self.tol, FIRST_TOL)
         stage = [one.last for one in problem.stages].index(1) if warm else 0
@@ -214,14 +217,6 @@ def linear_part(problem: Staged) -> float:
         return 0.0
     task = problem.stages[-1].task()
     return linear_size(task.walls, task.columns**2)
-
-
-class Known(NamedTuple):
-    """What `certify_measured` looks at."""
-
-    w: np.ndarray
-    dual: np.ndarray | None
-    slopes: Any = None
 
 
 @generic
@@ -362,7 +357,7 @@ def _certified(problem: Staged, solver: Auto, state: AutoState, run: Any, slopes
     """The state with the better of either bound and the point it is of, and whether the bounds have changed much."""
     known = problem.measured()
     made, old = known.passes.copy(), bounds(state)
-    new = certify_measured(known, Known(run.w, run.y, slopes), solver.tol)
+    new = certify_measured(known, PointToProve(run.w, run.y, slopes), solver.tol)
     better = between(min(old.primal, new.primal), max(old.dual, new.dual))
     state = _counted(state._replace(primal=better.primal, dual=better.dual), known.passes - made)
     if new.primal <= old.primal:

@@ -2,7 +2,7 @@
 
 import enum
 import numbers
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -72,6 +72,14 @@ class Solver(Protocol):
 
     def oracles(self, problem: Problem, t: int) -> Oracles:
         """Calls of the oracles in the first t iterations, full passes included."""
+
+
+class PointToProve(NamedTuple):
+    """What a certificate looks at: parameters, dual weights, slopes of the losses."""
+
+    w: np.ndarray
+    dual: np.ndarray | None
+    slopes: Any = None
 
 
 @generic
@@ -305,7 +313,7 @@ def register_full_batch(cls: type, endings: tuple[Stop | None, ...], phase: str)
 
     check_state.of(cls)(lambda solver, state: check_code("ended", state.ended, endings))
     known_stop.of(cls)(lambda solver, state: endings[state.ended])
-    known_phase.of(cls)(lambda solver, state: phase)
+    known_phase.of(cls)(lambda solver, state: phase if state.t else "start")
     known_value.of(cls)(lambda solver, state: state.value)
     known_gap.of(cls)(lambda solver, state: state.gap)
     iterations_made.of(cls)(lambda solver, state, asked: state.t)

@@ -1,6 +1,7 @@
 """A risk over single rows at one point: losses, the worst case among them, gradient, Hessian, what is left to gain."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -173,15 +174,15 @@ def slope_gap(task: RowTask, point: RowPoint, grad: np.ndarray) -> float:
     return cost + min(share, 1.0) * float(point.case.weights @ np.abs(point.losses))
 
 
-def direction(task: RowTask, point: RowPoint, grad: np.ndarray) -> np.ndarray:
-    """−H⁻¹ grad, by a factorisation or by conjugate gradients, whichever costs less."""
-    rows, scores, d = pass_rows(task.inner), score_count(task.inner), grad.size
+def solve_with(task: RowTask, point: RowPoint) -> Any:
+    """g ↦ H⁻¹g, by a factorisation or by conjugate gradients, whichever costs less."""
+    rows, scores, d = pass_rows(task.inner), score_count(task.inner), point.x.size
     live = np.count_nonzero(point.case.weights) / point.z.shape[0]
     gram = row_work(rows) * scores**2 * live * min(1.0, _most_rows(task, d) / point.z.shape[0]) + d**3 / 3.0
-    solves = 2.0 * SOLVES * row_bytes(rows) * scores
-    if d <= MAX_VARIABLES and gram / PRODUCT_RATE <= solves / READ_RATE:
-        return -factored(hessian(task, point), np.zeros(d, dtype=bool), np.zeros(d))(grad)
-    return _by_conjugate_gradients(task, point, grad)
+    products = 2.0 * SOLVES * row_bytes(rows) * scores
+    if d <= MAX_VARIABLES and gram / PRODUCT_RATE <= products / READ_RATE:
+        return factored(hessian(task, point), np.zeros(d, dtype=bool), np.zeros(d))
+    return partial(_by_conjugate_gradients, task, point)
 
 
 def _most_rows(task: RowTask, d: int) -> float:
@@ -230,7 +231,7 @@ def _thinned(bends: np.ndarray, most: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _by_conjugate_gradients(task: RowTask, point: RowPoint, grad: np.ndarray) -> np.ndarray:
-    """−H⁻¹ grad to a tenth, scaled by the columns: every product reads the rows twice."""
+    """H⁻¹ grad to a tenth, scaled by the columns: every product reads the rows twice."""
     case, mu = point.case, point.theta * task.size
     held = wall_diagonal(task.walls, point.x, mu) + point.theta * task.ridge
     pulls = [adjoint(task.inner, vector * point.slopes) for vector in case.vectors]
@@ -244,7 +245,7 @@ def _by_conjugate_gradients(task: RowTask, point: RowPoint, grad: np.ndarray) ->
             out -= factor * float(pull @ v) * pull
         return out
 
-    x, left = np.zeros_like(grad), -grad
+    x, left = np.zeros_like(grad), grad.copy()
     rest = left / scale
     way, size = rest, float(left @ rest)
     first = size
@@ -259,7 +260,7 @@ def _by_conjugate_gradients(task: RowTask, point: RowPoint, grad: np.ndarray) ->
         if size <= 1e-2 * min(1.0, first) * first:
             break
         way = rest + size / before * way
-    return x if x.any() else -grad / scale
+    return x if x.any() else grad / scale
 
 
 def _bent(point: RowPoint, dz: np.ndarray) -> np.ndarray:
