@@ -11,7 +11,7 @@ import xrisk
 from tests.test_report import data_of, tags_of
 from xrisk.report import render_tail, write_tail_report
 from xrisk.report.phrases import rounded
-from xrisk.report.tail import loss_panels, objective, proofs, summary, trade, verdict, worst_names
+from xrisk.report.tail import carried, loss_panels, objective, proofs, summary, trade, verdict, worst_names
 from xrisk.study import Difference, compare_tails
 from xrisk.tables import parts
 
@@ -104,6 +104,15 @@ def test_heavy_rows_and_the_sentence_on_wrong_labels_are_shown(study, page):
     assert f"lies on {100.0 * study.half:.1f}\u202f% of the training rows" in page
     assert all(f'<th scope="row">{each.row}</th>' in page for each in study.heavy)
     assert "In small type: the probability of the target" in page
+
+
+def test_a_few_rows_that_carry_half_of_the_weight_are_counted(study):
+    weights = np.full(study.robust.model.sample_weights_.size, 1e-3)
+    weights[:2] = 0.3
+    model = xrisk.DROClassifier()
+    model.__dict__.update(vars(study.robust.model), sample_weights_=weights / weights.sum())
+    few = study._replace(arms=(study.arms[0], study.robust._replace(model=model), study.arms[2]))
+    assert carried(few).startswith("Half of the weight of the robust model lies on 2 rows. So few decide")
 
 
 def test_a_regression_has_r2_and_no_probabilities(regression):

@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from xrisk.applications.arguments import AMBIGUITIES, DIVERGENCES, divergences_that_take
 from xrisk.estimators.partial_auc import SURROGATES
-from xrisk.estimators.samples import RADIUS
+from xrisk.estimators.samples import CLASS_STRENGTH, NUMBER_RADIUS
 from xrisk.metrics import MIN_GROUP_SIZE
 from xrisk.study import ARMS, RANKING_ARMS, SCORES, TAIL_ARMS
 from xrisk.study.tails import OUTLIERS
@@ -80,8 +80,14 @@ def ambiguity_options(command: Callable) -> Callable:
             show_default=True,
             help="Share of the rows that the third model of dro sets aside, those of largest loss.",
         ),
-        click.option("--strength", type=float, help=f"Of the cost, in units of the loss, for {of_ball}."),
-        click.option("--radius", type=float, help=f"Of the ball, for {of_ball}. Default: {RADIUS:g}, or --strength."),
+        click.option(
+            "--strength",
+            type=float,
+            help=f"Of the cost, in units of the loss, for {of_ball}. Default for classes: {CLASS_STRENGTH:g}.",
+        ),
+        click.option(
+            "--radius", type=float, help=f"Of the ball, for {of_ball}. Default for numbers: {NUMBER_RADIUS:g}."
+        ),
         click.option(
             "--ambiguity",
             type=click.Choice(list(AMBIGUITIES)),

@@ -9,8 +9,9 @@ import numpy as np
 
 from xrisk.applications import AMBIGUITIES, LOSSES
 from xrisk.applications.arguments import by_name
-from xrisk.estimators.samples import RADIUS
+from xrisk.estimators.samples import concentration
 from xrisk.metrics import GroupReport
+from xrisk.phrases import counted
 from xrisk.report.figures import Scale, level_name, marks_figure, placed, ticks
 from xrisk.report.page import filled, write_page
 from xrisk.report.phrases import (
@@ -28,19 +29,19 @@ from xrisk.report.phrases import (
     rounded,
 )
 from xrisk.study import HeavyRow, TailScore, TailStudy
-from xrisk.study.tailed import METRIC, TAIL
+from xrisk.study.tailed import DEFAULTS, METRIC, TAIL
 
 HEIGHT = 300  # of a panel of losses
 CUT = 0.01  # share of the rows, the worst, that may reach out of the panel of all rows
 POINTS = 150  # of a curve
 GUIDE = {  # what to use: how it is asked for, and when
     "kl": (
-        ("--ambiguity kl", "--radius 0.1"),
-        "The default: weights grow smoothly, and fast, with the loss. A --strength sets a price in units of the loss.",
+        ("--ambiguity kl", "--strength 1"),
+        "The default: weights grow smoothly, and fast, with the loss. Strength is a price, in units of the loss.",
     ),
     "chi2": (
         ("--ambiguity chi2", "--radius 0.1"),
-        "Weights grow in a straight line with the loss: single rows of huge loss count for less than with kl.",
+        "Weights grow in a straight line with the loss: huge ones count for less than with kl. A radius has no units.",
     ),
     "cvar": (
         ("--ambiguity cvar", "--alpha 0.1"),
@@ -189,7 +190,10 @@ def _right_change(task: str, score: TailScore, first: TailScore) -> str:
 
 def carried(study: TailStudy) -> str:
     """How few rows carry half of the weight."""
-    return f"Half of the weight of the robust model lies on {percent(study.half)} of the training rows."
+    few = concentration(study.robust.model.sample_weights_)
+    rows = counted(few, "row", "rows") if few else f"{percent(study.half)} of the training rows"
+    alarm = " So few decide what the model looks like: see whether they are right before you trust it." if few else ""
+    return f"Half of the weight of the robust model lies on {rows}.{alarm}"
 
 
 def objective(study: TailStudy) -> str:
@@ -200,7 +204,7 @@ def objective(study: TailStudy) -> str:
         return f"{said}: {model.ambiguity}. {_loss(study)}"
     chosen = AMBIGUITIES[model.ambiguity]
     numbers = {"alpha": model.alpha} if chosen.ball is None else {"radius": model.radius, "strength": model.strength}
-    given = {name: value for name, value in numbers.items() if value is not None} or {"radius": RADIUS}
+    given = {name: value for name, value in numbers.items() if value is not None} or DEFAULTS[study.task]
     here = ", ".join(f"{name} = {value:g}" for name, value in given.items())
     return f"{said}. Which weights are near ({model.ambiguity}): {chosen.meaning}; here {here}. {_loss(study)}"
 

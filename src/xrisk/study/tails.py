@@ -136,7 +136,7 @@ def _asked(key: str, model: Any, l2: float, aside: float) -> Any:
 def _fitted(key: str, model: Any, train: Part, said: list[str]) -> tuple[Any, float]:
     """The model, fitted, and the seconds it took."""
     seconds, caught = timed(lambda: model.fit(train.X, train.y))
-    said += [f"{TAIL_ARMS[key][0]}: {each.message}." for each in caught if key == "robust" or is_open(each)]
+    said += [f"{TAIL_ARMS[key][0]}: {each.message}." for each in caught if is_open(each)]
     return model, seconds
 
 
