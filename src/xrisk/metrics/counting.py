@@ -7,7 +7,7 @@ from xrisk.compile import kernel
 
 @kernel
 def classes_apart(scores, positive):
-    """The scores with those of positives first, and how many these are; without a branch, for classes come at random."""
+    """The scores with those of positives first, and how many these are; no branch, for classes come at random."""
     n = scores.size
     found = np.empty(n, scores.dtype)
     i, j = 0, n - 1
@@ -21,18 +21,17 @@ def classes_apart(scores, positive):
 
 @kernel
 def between(scores, low, high):
-    """The scores in (low, high), and how many are > low, ≥ low, > high and ≥ high."""
-    found = np.empty(scores.size, scores.dtype)
+    """The scores in (low, high), moved to the front, and how many are > low, ≥ low, > high and ≥ high."""
     inside = above_low = from_low = above_high = from_high = 0
     for k in range(scores.size):
         s = scores[k]
-        found[inside] = s
+        scores[inside] = s
         inside += np.int64(s > low) * np.int64(s < high)
         above_low += np.int64(s > low)
         from_low += np.int64(s >= low)
         above_high += np.int64(s > high)
         from_high += np.int64(s >= high)
-    return found[:inside], (above_low, from_low), (above_high, from_high)
+    return scores[:inside], (above_low, from_low), (above_high, from_high)
 
 
 @kernel

@@ -18,7 +18,6 @@ from xrisk.metrics.roc import (
     share_of,
 )
 
-
 MERGED = 20  # times as many scores as the fewer: above, each of these is looked for in the more
 
 
@@ -166,13 +165,13 @@ def _area_of_scores(pos: np.ndarray, neg: np.ndarray, min_tpr: float, max_fpr: f
     high = _largest(pos, min(math.floor(min_tpr * len(pos)), len(pos) - 1) + 1)
     if low > high:
         return 0.0
-    (won, p_low, p_high), (lost, q_low, q_high) = between(pos, low, high), between(neg, low, high)
     n_pos, n_neg = len(pos), len(neg)
+    (pos, p_low, p_high), (neg, q_low, q_high) = between(pos, low, high), between(neg, low, high)
     area = area_inside(_rates(q_high, n_neg), _rates(p_high, n_pos), min_tpr, max_fpr)
     if low < high:
         area += area_inside(_rates(q_low, n_neg), _rates(p_low, n_pos), min_tpr, max_fpr)
-        height = (_won(won, lost) / 2.0 + p_high[1] * len(lost)) / n_pos
-        area += (height - min_tpr * len(lost)) / n_neg
+        height = (_won(pos, neg) / 2.0 + p_high[1] * len(neg)) / n_pos
+        area += (height - min_tpr * len(neg)) / n_neg
     return share_of(area, min_tpr, max_fpr)
 
 
