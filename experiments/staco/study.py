@@ -122,6 +122,11 @@ def score(y: np.ndarray, z: np.ndarray, rates: tuple[float, float]) -> float:
     return partial_auc_score(y > 0, z, min_tpr=rates[0], max_fpr=rates[1], method="counts")
 
 
+def worth(y: np.ndarray, z: np.ndarray, rates: tuple[float, float]) -> float:
+    """The score of rows left out; scores that all tie, of a run that diverged, are not chosen: ties count one half."""
+    return score(y, z, rates) if np.isfinite(z).all() and np.ptp(z) > 0.0 else -1.0
+
+
 def sampled(X: np.ndarray, y: np.ndarray, rates: tuple[float, float], name: str, step: float, seed: int) -> np.ndarray:
     """The weights that a method finds."""
     margin = 1.0 if name in OF_ROWS else MARGIN
@@ -148,7 +153,7 @@ def study(data: Table, rates: tuple[float, float]) -> dict[str, list[float]]:
         X, y, X_left, y_left = data.X[train], data.y[train], data.X[left], data.y[left]
         for name, steps in GRIDS.items():
             tried = [sampled(X, y, rates, name, step, seed) for step in steps]
-            best = max(tried, key=lambda w: score(y_left, X_left @ w, rates) if np.isfinite(w).all() else -1.0)
+            best = max(tried, key=lambda w: worth(y_left, X_left @ w, rates))
             table.setdefault(name, []).append(round(score(data.y_test, data.X_test @ best, rates), 4))
         for name, model in exact(X, y, rates).items():
             scores = model.fit(X, y).decision_function(data.X_test)
