@@ -30,7 +30,7 @@ from xrisk.solvers.base import (
     like_state,
     passes_made,
 )
-from xrisk.solvers.bundle import Bundle, by_cuts
+from xrisk.solvers.bundle import Bundle, by_cuts, cheaper_by_cuts
 from xrisk.solvers.card import CERTIFIABLE, MethodCard
 from xrisk.solvers.lbfgs import NO_LBFGS, LBFGSState, SmoothedLBFGS
 from xrisk.solvers.newton.barrier import linear_size, walls_of
@@ -87,7 +87,8 @@ class Auto(NamedTuple):
     and losses take, which were measured once and are fields; so the same problem is solved in the same way on every
     machine. Where all rows are many, samples of them are solved first, each warm-starting the next. A certificate is
     computed when the method's own estimate of the gap says that it may succeed. Losses in the tail, `xrisk.inner.Tail`,
-    are left to `Bundle`, risks over single rows, `xrisk.inner.Samples`, to `RowNewton`, which prove their own.
+    are left to `Bundle`; so are many pairs under a CVaR, of a loss whose sums over all pairs take a sorting at most.
+    Risks over single rows, `xrisk.inner.Samples`, are left to `RowNewton`. Both prove their own.
 
     Parameters
     ----------
@@ -148,7 +149,7 @@ class Auto(NamedTuple):
 
     def prepare(self, problem: Problem) -> tuple[Any, Any]:
         check_positive("tol", self.tol)
-        if by_cuts(problem):
+        if by_cuts(problem) or cheaper_by_cuts(problem):
             return Bundle(self.tol).prepare(problem)
         if takes_rows(problem):
             return RowNewton(self.tol, self.weights).prepare(problem)

@@ -165,8 +165,8 @@ def proof(study: RankingStudy) -> Proof:
     )
     limit = "" if study.is_done else f" The fit was cut short: {model.stop_}."
     text = (
-        "A bounded surrogate is not convex and has no certificate: the fit ends in a local optimum, and another model "
-        f"may be better on the training rows too. {came}{chosen}{limit}"
+        "A bounded surrogate is not convex and has no certificate: the fit ends in a local optimum or short of "
+        f"one, and another model may be better on the training rows too. {came}{chosen}{limit}"
     )
     return Proof(False, "Nothing is proved of the optimum", text)
 

@@ -26,6 +26,8 @@ class Stop(enum.Enum):
     SECONDS = "the budget of seconds is used up"
     ROUNDING = "the method can do no better in floating point"
     LOCAL = "a local optimum: the surrogate is bounded, not convex, and nothing is proved of it"
+    EARLY = "as many steps as a bounded surrogate is given, short of a local optimum: nothing is proved of it"
+    KEPT = "the start is kept, nothing was sure to be better: the surrogate is bounded, and nothing is proved of it"
     FLAT = "the objective is flat to the tolerance but w still moves: the minimum may not be attained"
     UNBOUNDED = "the objective falls without bound"
     INTERRUPTED = "interrupted: this is the best point seen so far"
@@ -33,6 +35,9 @@ class Stop(enum.Enum):
 
     def __str__(self) -> str:
         return self.value
+
+
+BOUNDED_ENDINGS = (Stop.LOCAL, Stop.EARLY, Stop.KEPT)  # of fits of a bounded surrogate that nobody cut short
 
 
 class Solver(Protocol):

@@ -7,6 +7,7 @@ from sklearn.metrics import roc_auc_score, roc_curve
 
 from xrisk.metrics import RocRegion, partial_auc_interval, partial_auc_score
 from xrisk.run import Stop
+from xrisk.solvers.base import BOUNDED_ENDINGS
 from xrisk.study.found import about
 from xrisk.study.verdict import CONFIDENCE, PairedVerdict
 from xrisk.tables import RankedClasses
@@ -82,7 +83,7 @@ class RankingStudy(NamedTuple):
     @property
     def is_done(self) -> bool:
         """Whether no limit ran out before the fit had ended."""
-        return self.asked.model.stop_ is (Stop.CONVERGED if self.is_convex else Stop.LOCAL)
+        return self.asked.model.stop_ in ((Stop.CONVERGED,) if self.is_convex else BOUNDED_ENDINGS)
 
     @property
     def caution(self) -> str:
