@@ -2,7 +2,7 @@
 
 Run ``python benchmarks/dro.py``. The rival is benchmarks/rival.py with every row a group: smoothing, SciPy's L-BFGS and
 a bound without allowance for rounding. ``python benchmarks/dro.py --other PYTHON`` adds the models of the package
-`dro`, which that interpreter must have (0.4.3; what it imports beside PyTorch and is not needed by linear models is left out).
+`dro` (0.4.3), which that interpreter must have; of what it imports, its linear models need no more than PyTorch.
 """
 
 import argparse

@@ -182,7 +182,7 @@ class SampleRobust(LinearRobust):
         masses, begun = base_weights(problem.outer, inner_count(problem.inner)), now()
         plain = getattr(problem.outer, "risk", problem.outer)
         result = super()._solve(_weighed(problem, CVaRRisk(1.0), masses), watchers, start)
-        left = masses
+        left, value = masses, np.inf
         for _ in range(ROUNDS):
             before, left = left, without_worst(self._losses(problem, result.w), masses, self.outlier_fraction)
             out_of_time = self.max_seconds is not None and now() - begun > self.max_seconds
@@ -190,6 +190,9 @@ class SampleRobust(LinearRobust):
                 break
             self.outliers_ = np.flatnonzero((left == 0.0) & (masses > 0.0))
             result = super()._solve(_weighed(problem, plain, left), watchers, (result.w, None))
+            if not value - result.value > self.tol * abs(result.value):  # another choice of rows would bring no more
+                break
+            value = result.value
         return result
 
     def _weights(self, problem: Problem, result: Result) -> np.ndarray:
