@@ -169,7 +169,7 @@ def test_of_several_strengths_the_verdict_is_on_test_rows(table):
     ("words", "said"),
     [
         (("--target", "nobody"), "there is no column 'nobody'"),
-        (("--alpha", "0.2"), "--alpha goes with --ambiguity cvar, not with kl"),
+        (("--alpha", "0.2"), "--alpha goes with --ambiguity cvar, not with chi2"),
         (("--ambiguity", "cvar", "--alpha", "0.2", "--radius", "1"), "--radius goes with --ambiguity kl or chi2, not"),
         (("--ambiguity", "cvar", "--strength", "1"), "--strength goes with --ambiguity kl or chi2, not with cvar"),
         (("--ambiguity", "cvar", "--alpha", "0"), "alpha must be"),

@@ -84,7 +84,7 @@ CHECKED = [
     GroupDROClassifier(divergence="max"),
     GroupDRORegressor("kl"),
     DROClassifier(),
-    DROClassifier("chi2", strength=1.0),
+    DROClassifier("kl", strength=1.0),
     DRORegressor(),
     DRORegressor("chi2", strength=1.0, outlier_fraction=0.1),
     RobustLogisticRegression(),

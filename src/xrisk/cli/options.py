@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from xrisk.applications.arguments import AMBIGUITIES, DIVERGENCES, divergences_that_take
 from xrisk.estimators.partial_auc import SURROGATES
-from xrisk.estimators.samples import CLASS_STRENGTH, NUMBER_RADIUS
+from xrisk.estimators.samples import RADIUS
 from xrisk.metrics import MIN_GROUP_SIZE
 from xrisk.study import ARMS, RANKING_ARMS, SCORES, TAIL_ARMS
 from xrisk.study.tails import OUTLIERS
@@ -83,15 +83,15 @@ def ambiguity_options(command: Callable) -> Callable:
         click.option(
             "--strength",
             type=float,
-            help=f"Of the cost, in units of the loss, for {of_ball}. Default for classes: {CLASS_STRENGTH:g}.",
+            help=f"Of the cost, in units of the loss, for {of_ball}.",
         ),
         click.option(
-            "--radius", type=float, help=f"Of the ball, for {of_ball}. Default for numbers: {NUMBER_RADIUS:g}."
+            "--radius", type=float, help=f"Of the ball, for {of_ball}. Default, without a strength: {RADIUS:g}."
         ),
         click.option(
             "--ambiguity",
             type=click.Choice(list(AMBIGUITIES)),
-            default="kl",
+            default="chi2",
             show_default=True,
             help=f"Weights q of the rows near equal ones p over which dro takes the worst case. {meanings}.",
         ),

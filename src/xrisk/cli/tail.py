@@ -14,13 +14,14 @@ from xrisk.cli.ending import finish
 from xrisk.cli.options import DEFAULT_LOSS, Refused
 from xrisk.cli.screen import FRAME, WIDE, column_grid, plain, progress, tell_left_out
 from xrisk.estimators import DROClassifier, DRORegressor
+from xrisk.estimators.samples import RADIUS
 from xrisk.metrics import GroupReport
 from xrisk.phrases import counted
 from xrisk.report import write_tail_report
 from xrisk.report.phrases import loss_interval, loss_number
 from xrisk.report.tail import carried, proofs, right, right_name, trade, verdict, worst, worst_names
 from xrisk.study import TailScore, TailStudy, compare_tails, judge_tail
-from xrisk.study.tailed import DEFAULTS, METRIC, TAIL, few_rows, judge_groups, row_losses
+from xrisk.study.tailed import METRIC, TAIL, few_rows, judge_groups, row_losses
 from xrisk.tables import TableModel
 from xrisk.tables.prepare import Prepared, TableOptions, prepare_rows
 from xrisk.tables.read import read_table
@@ -61,7 +62,7 @@ def _study(prepared: Prepared, data: str, options: dict[str, Any], watch: Any) -
         random_state=options["seed"],
     )
     if options["ambiguity"] != "cvar" and options["radius"] is None and options["strength"] is None:
-        model.set_params(**DEFAULTS[task])
+        model.set_params(radius=RADIUS)
     groups = {"groups": list(options["groups"])} if options["groups"] else {}
     columns = counted(len(prepared.encoding.columns), "column", "columns")
     return compare_tails(

@@ -30,21 +30,22 @@ from xrisk.registry import savable
 from xrisk.run import Result, Stop
 from xrisk.run.clock import now
 
-CLASS_STRENGTH = 1.0  # of the cost in log loss, where a classifier is given neither radius nor strength
-NUMBER_RADIUS = 0.1  # of the ball, where a regressor is given neither
+RADIUS = 0.1  # of the ball, where neither radius nor strength is given
 ROUNDS = 20  # of setting rows aside, at most
 FEW = 1e-3  # share of the rows, or three of them, that is warned of where it carries half of the weight
-TELLING = 100  # rows; of fewer nothing is said of their weights
+TELLING = 200  # rows; of fewer nothing is said of their weights
 OPTIMAL = 0.01  # relative gap up to which a model that is constant is the optimum, not where the fit stopped
 FLAT = 0.02  # deviation of the scores of a classifier that is as good as constant: probabilities within half a percent
 
 PARAMETERS = """
     The worst case is over distributions q near the observed one p, in which every row counts the same, or as
-    ``sample_weight`` says. What that buys is the tail of the loss: rows with large losses, whoever they are, count
-    more. Of a linear classifier it makes probabilities less confident where they are wrong; the ranking and the
-    accuracy mostly stay what they are. Where the tail itself is the aim, forecasts of probabilities and regression, it
-    is the tool; for named groups of rows use the group DRO estimators. Mislabelled rows have large losses too: look at
-    ``heaviest_rows()``, and set an ``outlier_fraction`` where some labels are wrong.
+    ``sample_weight`` says. What it buys is the tail of the loss: rows with large losses, whoever they are, count more.
+    Of a linear classifier it makes probabilities less confident where they are wrong: on noisy tables of many rows the
+    worst tenth of held-out losses falls by a fifth to two fifths under a ball of radius 0.1, for a tenth or so of the
+    mean, while ranking and accuracy stay; on few rows choose ``l2`` first. In regression expect a few percent, from
+    "cvar"; under "kl" weights gather on a few rows where errors have heavy tails. For named groups of rows use the
+    group DRO estimators. Mislabelled rows have large losses too: look at ``heaviest_rows()``, and set an
+    ``outlier_fraction``, below the share of the rarest class, where some labels are wrong.
 
     Parameters
     ----------
@@ -54,7 +55,7 @@ PARAMETERS = """
     alpha : float
         Fraction of the rows, for "cvar".
     radius : float, optional
-        Of the ball, for "kl" and "chi2"; it has no units, unlike ``strength``. If neither is given, {default}.
+        Of the ball, for "kl" and "chi2"; it has no units, unlike ``strength``. {default} if neither is given.
     strength : float, optional
         Of the cost, for "kl" and "chi2", in the units of the loss: a large one is close to the average of all rows, a
         small one to the worst row.
@@ -92,12 +93,12 @@ class HeavyRows(NamedTuple):
     weights: np.ndarray
 
 
-def _documented(first: str, default: str, loss: str, intercept: str, example: str) -> str:
+def _documented(first: str, loss: str, intercept: str, example: str) -> str:
     """The docstring of an estimator of rows."""
     filled = {
         "words": quoted(AMBIGUITIES),
         "meanings": "\n".join(f'        "{word}": {each.meaning};' for word, each in AMBIGUITIES.items())[:-1] + ".",
-        "default": default,
+        "default": str(RADIUS),
         "loss": loss,
         "intercept": intercept,
         "solving": SOLVING,
@@ -111,8 +112,6 @@ def _documented(first: str, default: str, loss: str, intercept: str, example: st
 
 class SampleRobust(LinearRobust):
     """A model whose inner functions are the losses of single rows."""
-
-    _default: dict[str, float]  # where neither radius nor strength is given
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
@@ -162,7 +161,7 @@ class SampleRobust(LinearRobust):
         if isinstance(self.ambiguity, str) and self.ambiguity == "cvar":
             numbers["alpha"] = self.alpha
         elif self.radius is None and self.strength is None:
-            numbers |= self._default
+            numbers["radius"] = RADIUS
         return sample_dro(
             training.X,
             training.target,
@@ -256,7 +255,6 @@ def concentration(weights: np.ndarray) -> int:
 class DROClassifier(SampleRobust, LinearRobustClassifier):
     __doc__ = _documented(
         "Linear classifier of least loss under the worst weights of its rows: min over w of max_q Σ qᵢℓᵢ(w) + r(w).",
-        f"the strength is {CLASS_STRENGTH}",
         f"{quoted(CLASS_LOSSES)}; of more than two classes the logistic one is multinomial.",
         " (with more than two classes it is, as the coefficients are)",
         """
@@ -275,11 +273,9 @@ class DROClassifier(SampleRobust, LinearRobustClassifier):
     """,
     )
 
-    _default = {"strength": CLASS_STRENGTH}  # noqa: RUF012
-
     def __init__(
         self,
-        ambiguity: Any = "kl",
+        ambiguity: Any = "chi2",
         *,
         alpha: float = 0.1,
         radius: float | None = None,
@@ -337,7 +333,6 @@ class DROClassifier(SampleRobust, LinearRobustClassifier):
 class DRORegressor(SampleRobust, LinearRobustRegressor):
     __doc__ = _documented(
         "Linear regression of least loss under the worst weights of its rows: min over w of max_q Σ qᵢℓᵢ(w) + r(w).",
-        f"it is {NUMBER_RADIUS}",
         f"{quoted(NUMBER_LOSSES)}; the squared one is ½(z−y)².",
         "",
         """
@@ -354,11 +349,9 @@ class DRORegressor(SampleRobust, LinearRobustRegressor):
     """,
     )
 
-    _default = {"radius": NUMBER_RADIUS}  # noqa: RUF012
-
     def __init__(
         self,
-        ambiguity: Any = "kl",
+        ambiguity: Any = "chi2",
         *,
         alpha: float = 0.1,
         radius: float | None = None,

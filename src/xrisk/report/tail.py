@@ -9,7 +9,7 @@ import numpy as np
 
 from xrisk.applications import AMBIGUITIES, LOSSES
 from xrisk.applications.arguments import by_name
-from xrisk.estimators.samples import concentration
+from xrisk.estimators.samples import RADIUS, concentration
 from xrisk.metrics import GroupReport
 from xrisk.phrases import counted
 from xrisk.report.figures import Scale, level_name, marks_figure, placed, ticks
@@ -29,7 +29,7 @@ from xrisk.report.phrases import (
     rounded,
 )
 from xrisk.study import HeavyRow, TailScore, TailStudy
-from xrisk.study.tailed import DEFAULTS, METRIC, TAIL
+from xrisk.study.tailed import METRIC, TAIL
 
 HEIGHT = 300  # of a panel of losses
 CUT = 0.01  # share of the rows, the worst, that may reach out of the panel of all rows
@@ -204,7 +204,7 @@ def objective(study: TailStudy) -> str:
         return f"{said}: {model.ambiguity}. {_loss(study)}"
     chosen = AMBIGUITIES[model.ambiguity]
     numbers = {"alpha": model.alpha} if chosen.ball is None else {"radius": model.radius, "strength": model.strength}
-    given = {name: value for name, value in numbers.items() if value is not None} or DEFAULTS[study.task]
+    given = {name: value for name, value in numbers.items() if value is not None} or {"radius": RADIUS}
     here = ", ".join(f"{name} = {value:g}" for name, value in given.items())
     return f"{said}. Which weights are near ({model.ambiguity}): {chosen.meaning}; here {here}. {_loss(study)}"
 

@@ -8,7 +8,6 @@ from sklearn.metrics import accuracy_score, r2_score
 
 from xrisk.applications import LOSSES
 from xrisk.applications.arguments import by_name
-from xrisk.estimators.samples import CLASS_STRENGTH, NUMBER_RADIUS
 from xrisk.functions import loss_value
 from xrisk.metrics import GroupReport, cvar, group_report
 from xrisk.metrics.intervals import middle
@@ -22,7 +21,6 @@ from xrisk.study.verdict import CONFIDENCE, Difference, PairedVerdict, simplest
 TAIL = 0.1  # fraction of the rows whose mean loss decides
 FEW = 10  # rows in the tail, below which intervals are too short
 GROUP_RESAMPLES = 200
-DEFAULTS = {"classification": {"strength": CLASS_STRENGTH}, "regression": {"radius": NUMBER_RADIUS}}  # of kl and chi2
 METRIC = "mean loss of the worst 10 % of rows"
 RULE = (
     f"the models are judged by the {METRIC}; recommended is the first, from the simplest on, that no other beats with "
