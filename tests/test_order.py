@@ -25,7 +25,7 @@ solvers.card  solvers.schedules
 solvers.base
 solvers.shared
 solvers.coupled  solvers.groups  solvers.finite_sum  solvers.auc  solvers.newton
-solvers.lbfgs  solvers.faces  solvers.bundle
+solvers.lbfgs  solvers.faces  solvers.bundle  solvers.dro
 solvers.catalogue  solvers.theory
 run  auto
 solvers

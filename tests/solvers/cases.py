@@ -12,13 +12,29 @@ import xrisk
 from tests.conftest import table
 from xrisk.compile import uncompiled
 from xrisk.data.rows import frozen
-from xrisk.functions import L2, AffineLoss, Ball, Identity, LogSumExp, MaxOuter, Restricted, Simplex, Square
-from xrisk.inner import BatchForAll, Groups, Indexed, LinearModel, as_rows, inner_pooled
+from xrisk.functions import (
+    L2,
+    AffineLoss,
+    Ball,
+    ChiSquareRiskA,
+    CVaRRisk,
+    Identity,
+    KLBallRisk,
+    KLRisk,
+    LogSumExp,
+    MaxOuter,
+    Restricted,
+    Simplex,
+    Square,
+    WithMasses,
+)
+from xrisk.inner import BatchForAll, Groups, Indexed, LinearModel, Samples, as_rows, inner_pooled
 from xrisk.problem import Problem
 from xrisk.solvers import (
     ALEG,
     ALEXR,
     ALEXRDL,
+    ASCDRO,
     ASCPG,
     ASCVRG,
     AUCM,
@@ -32,7 +48,13 @@ from xrisk.solvers import (
     NSSD,
     OOA,
     PAUCI,
+    PGSMD2,
+    RASCDRO,
+    RECOVER,
+    RSCDRO,
     SAPD,
+    SCDRO,
+    SCENT,
     SCGD,
     SGD,
     SMD,
@@ -40,6 +62,7 @@ from xrisk.solvers import (
     SONX,
     SOTA,
     SOX,
+    SPD,
     SPDC,
     SSD,
     STACO1,
@@ -47,6 +70,7 @@ from xrisk.solvers import (
     SVRPDAI,
     SVRPDAII,
     TINF,
+    AccMDA,
     AllThresholds,
     AveragedGradient,
     BatchGradient,
@@ -59,14 +83,19 @@ from xrisk.solvers import (
     Decreasing,
     Drago,
     DrawnGroup,
+    DualSGM,
     Entropy,
     EqualClasses,
     ExactThresholds,
     Faces,
+    FastDRO,
+    FastDROMLMC,
     GeometricAverage,
     Growing,
     LastIterate,
+    Lengthening,
     MeanPoint,
+    MomentumSGD,
     Nesterov,
     Newton,
     PolynomialAverage,
@@ -319,6 +348,54 @@ def row_losses(stated, weight):
     return Smooth(value, np.zeros(1), [(None, None)], 4)
 
 
+def masses():
+    """Unequal masses of sixty rows, some of them zero."""
+    counts = np.arange(60) % 4 + 0.5
+    counts[::7] = 0.0
+    return counts / counts.sum()
+
+
+def row_risk(risk):
+    """A risk over sixty single rows."""
+    X, y, _ = table(n=60)
+    return Problem(Samples(LinearModel(as_rows(X), y.astype(float))), risk, L2(0.1))
+
+
+def kl_ball():
+    return row_risk(KLBallRisk(0.2, 0.05))
+
+
+def kl_price():
+    return row_risk(KLRisk(0.5))
+
+
+def rows_alike(stated):
+    """The mean loss of the rows."""
+    return stated._replace(outer=CVaRRisk(1.0))
+
+
+def kl_masses():
+    return row_risk(WithMasses(KLBallRisk(0.2, 0.05), masses()))
+
+
+def ball_optimum(stated, p=1.0 / 60.0):
+    """The optimum of `kl_ball`, over parameters and temperature by BFGS."""
+    X, y, _ = table(n=60)
+    radius, price = 0.2, 0.05
+
+    def dual(x):
+        w, lam = x[:-1], price + np.exp(x[-1])
+        soft = scipy.special.logsumexp(np.logaddexp(0.0, -y * (X @ w)) / lam, b=p)
+        return lam * soft + (lam - price) * radius + 0.05 * w @ w
+
+    return scipy.optimize.minimize(dual, np.zeros(5), tol=1e-10).fun
+
+
+def masses_optimum(stated):
+    """The optimum of `kl_masses`."""
+    return ball_optimum(stated, masses())
+
+
 def shared_negatives():
     stated = rankings()
     return stated._replace(inner=stated.inner._replace(sampling=BatchForAll()))
@@ -453,6 +530,26 @@ CASES = [  # the first of each solver is the one whose compiled runs are quick t
         lambda stated: row_losses(stated, 0.5),
         Smooth.optimum,
     ),
+    Case("scdro", kl_ball, SCDRO(batch=16), 5000, 1e-3, optimum=ball_optimum),
+    Case("scdro-price", kl_price, SCDRO(batch=16), 5000, 1e-3),
+    Case("scdro-masses", kl_masses, SCDRO(batch=16), 5000, 1e-3, optimum=masses_optimum),
+    Case("ascdro", kl_ball, ASCDRO(batch=16), 5000, 1e-3, optimum=ball_optimum),
+    Case("rscdro", kl_ball, RSCDRO(SCDRO(0.1, 0.1, 0.5, 16, strength=1e-4), 15), 5000, 1e-3, optimum=ball_optimum),
+    Case("rascdro", kl_ball, RASCDRO(ASCDRO(0.1, 0.1, 0.5, 16, strength=1e-4), 15), 5000, 1e-3, optimum=ball_optimum),
+    Case("recover", kl_price, RECOVER(batch=16), 5000, 1e-3),
+    Case("scent", kl_price, SCENT(batch=16), 5000, 1e-3),
+    Case("fastdro", kl_price, FastDRO(), 5000, 1e-3),
+    Case("fastdro-ball", kl_ball, FastDRO(batch=256), 5000, 1e-3, optimum=ball_optimum),
+    Case("fastdro-cvar", lambda: row_risk(CVaRRisk(0.3)), FastDRO(batch=256), 5000, 2e-3),
+    Case("fastdro-mlmc", kl_price, FastDROMLMC(), 5000, 1e-3),
+    Case("dual-sgm", kl_ball, DualSGM(batch=16), 5000, 1e-3, optimum=ball_optimum),
+    Case("dual-sgm-cvar", lambda: row_risk(CVaRRisk(0.3)), DualSGM(batch=16), 10000, 2e-3),
+    Case("dual-sgm-chi2", lambda: row_risk(ChiSquareRiskA(0.5)), DualSGM(batch=16), 5000, 1e-3),
+    Case("spd", kl_price, SPD(), 5000, 1e-3),
+    Case("spd-ball", kl_ball, SPD(), 10000, 5e-3, optimum=ball_optimum),
+    Case("pg-smd2", kl_price, PGSMD2(epoch=Lengthening(15)), 5000, 1e-3),
+    Case("accmda", kl_price, AccMDA(), 5000, 1e-3),
+    Case("sgd-momentum", lambda: row_risk(CVaRRisk(0.3)), MomentumSGD(), 5000, 1e-3, rows_alike),
     Case("batch-gradient", lambda: tasks(LogSumExp(2.0)), BatchGradient(0.3), 300, 1e-9),
     Case("batch-gradient-nesterov", squares, BatchGradient(0.05, Nesterov()), 3000, 1e-9),
     Case("faces", portfolio, Faces(), 100, 1e-8, cut=1),

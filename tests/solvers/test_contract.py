@@ -59,6 +59,7 @@ from xrisk.inner.sides import (
 )
 from xrisk.run.checkpoint import leaves, with_leaves
 from xrisk.solvers.base import known_stop, passes_made
+from xrisk.solvers.shared.rows import add_gradients, new_rows, place_row, read_losses
 
 KERNELS = [case for case in SAMPLED if "solver" not in case.solver._fields]  # a solver around another one has none
 
@@ -312,6 +313,22 @@ def _(g, side, grad):
     add_losses(g.inner, side, grad)
 
 
+for _same in (new_rows, place_row):
+    _same.of(Counted)(lambda g, *arguments, _same=_same: _same(g.inner, *arguments))
+
+
+@read_losses.of(Counted)
+def _(g, w, batch, out):
+    g.note("values", batch.rows.size)
+    read_losses(g.inner, w, batch, out)
+
+
+@add_gradients.of(Counted)
+def _(g, w, batch, scales, grad):
+    g.note("gradients", batch.rows.size)
+    add_gradients(g.inner, w, batch, scales, grad)
+
+
 @cut_at.of(Counted)
 def _(g, sizes, rho, w):
     g.note("values", inner_samples(g.inner))
@@ -328,8 +345,8 @@ def test_declared_oracles_equal_counted_ones(case):
         counts[kind] += number
 
     counted = problem._replace(inner=Counted(problem.inner, note))
-    solver.advance(counted, state, 10, rng)
-    assert counts == solver.oracles(problem, 10)._asdict()
+    after = solver.advance(counted, state, 10, rng)
+    assert counts == passes_made(solver, problem, after, 10)._asdict()
 
 
 @each_full_batch_plain

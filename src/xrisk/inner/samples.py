@@ -6,7 +6,7 @@ import numpy as np
 
 from xrisk.data.products import scaled_norms
 from xrisk.data.rows import fetch_row, row_size
-from xrisk.inner.groups import GroupBatch, Groups
+from xrisk.inner.groups import Equal, GroupBatch, Groups, InOrder
 from xrisk.inner.models import (
     LinearModel,
     add_sample_grad,
@@ -146,7 +146,7 @@ def _(g, p, slopes, scale, grad):
 
 @inner_pooled.of(Samples)
 def _(g):
-    return Groups(g.model, np.array([0, model_rows(g.model)]))
+    return Groups(g.model, np.array([0, model_rows(g.model)]), InOrder(), Equal(), 1)  # kernels know no defaults
 
 
 @inner_shares.of(Samples)

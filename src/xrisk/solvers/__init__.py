@@ -30,6 +30,7 @@ from xrisk.solvers.coupled.alexr import ALEXR as ALEXR
 from xrisk.solvers.coupled.alexr_dl import ALEXRDL as ALEXRDL
 from xrisk.solvers.coupled.ascpg import ASCPG as ASCPG
 from xrisk.solvers.coupled.bsgd import BSGD as BSGD
+from xrisk.solvers.coupled.momentum_sgd import MomentumSGD as MomentumSGD
 from xrisk.solvers.coupled.msvr import MSVR as MSVR
 from xrisk.solvers.coupled.msvr import AveragedGradient as AveragedGradient
 from xrisk.solvers.coupled.msvr import CorrectedGradient as CorrectedGradient
@@ -47,6 +48,18 @@ from xrisk.solvers.coupled.sonex import SONEX as SONEX
 from xrisk.solvers.coupled.sonx import SONX as SONX
 from xrisk.solvers.coupled.sox import SOX as SOX
 from xrisk.solvers.coupled.ssd import SSD as SSD
+from xrisk.solvers.dro.accmda import AccMDA as AccMDA
+from xrisk.solvers.dro.ascdro import ASCDRO as ASCDRO
+from xrisk.solvers.dro.dual_sgm import DualSGM as DualSGM
+from xrisk.solvers.dro.fastdro import FastDRO as FastDRO
+from xrisk.solvers.dro.fastdro_mlmc import FastDROMLMC as FastDROMLMC
+from xrisk.solvers.dro.pgsmd2 import PGSMD2 as PGSMD2
+from xrisk.solvers.dro.rascdro import RASCDRO as RASCDRO
+from xrisk.solvers.dro.recover import RECOVER as RECOVER
+from xrisk.solvers.dro.rscdro import RSCDRO as RSCDRO
+from xrisk.solvers.dro.scdro import SCDRO as SCDRO
+from xrisk.solvers.dro.scent import SCENT as SCENT
+from xrisk.solvers.dro.spd import SPD as SPD
 from xrisk.solvers.faces import Faces as Faces
 from xrisk.solvers.finite_sum.ascvrg import ASCVRG as ASCVRG
 from xrisk.solvers.finite_sum.csaga import CSAGA as CSAGA
@@ -83,6 +96,7 @@ from xrisk.solvers.schedules import Stagewise as Stagewise
 from xrisk.solvers.schedules import UniformAverage as UniformAverage
 from xrisk.solvers.shared.epochs import Growing as Growing
 from xrisk.solvers.shared.epochs import LastPoint as LastPoint
+from xrisk.solvers.shared.epochs import Lengthening as Lengthening
 from xrisk.solvers.shared.epochs import MeanPoint as MeanPoint
 from xrisk.solvers.shared.epochs import RandomPoint as RandomPoint
 from xrisk.solvers.shared.epochs import SingleLoop as SingleLoop

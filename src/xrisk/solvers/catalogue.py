@@ -20,6 +20,7 @@ from xrisk.solvers.coupled.alexr import ALEXR
 from xrisk.solvers.coupled.alexr_dl import ALEXRDL
 from xrisk.solvers.coupled.ascpg import ASCPG
 from xrisk.solvers.coupled.bsgd import BSGD
+from xrisk.solvers.coupled.momentum_sgd import MomentumSGD
 from xrisk.solvers.coupled.msvr import MSVR, AveragedGradient
 from xrisk.solvers.coupled.msvr_snapshot import SnapshotMSVR
 from xrisk.solvers.coupled.nasa import NASA
@@ -32,6 +33,18 @@ from xrisk.solvers.coupled.sonex import SONEX
 from xrisk.solvers.coupled.sonx import SONX
 from xrisk.solvers.coupled.sox import SOX
 from xrisk.solvers.coupled.ssd import SSD
+from xrisk.solvers.dro.accmda import AccMDA
+from xrisk.solvers.dro.ascdro import ASCDRO
+from xrisk.solvers.dro.dual_sgm import DualSGM
+from xrisk.solvers.dro.fastdro import FastDRO
+from xrisk.solvers.dro.fastdro_mlmc import FastDROMLMC
+from xrisk.solvers.dro.pgsmd2 import PGSMD2
+from xrisk.solvers.dro.rascdro import RASCDRO
+from xrisk.solvers.dro.recover import RECOVER
+from xrisk.solvers.dro.rscdro import RSCDRO
+from xrisk.solvers.dro.scdro import SCDRO
+from xrisk.solvers.dro.scent import SCENT
+from xrisk.solvers.dro.spd import SPD
 from xrisk.solvers.faces import Faces
 from xrisk.solvers.finite_sum.ascvrg import ASCVRG
 from xrisk.solvers.finite_sum.csaga import CSAGA
@@ -91,6 +104,7 @@ CATALOGUE: dict[str, Any] = {
     "prospect-smoothed": Prospect(smoothing=0.002),
     "sgd": SGD(),
     "sgd-uw": UpweightedSGD(),
+    "sgd-momentum": MomentumSGD(),
     "scgd": SCGD(),
     "asc-pg": ASCPG(),
     "nasa": NASA(),
@@ -118,6 +132,18 @@ CATALOGUE: dict[str, Any] = {
     "aucm": AUCM(),
     "ce": CrossEntropy(),
     "ce-balanced": CrossEntropy(weights=EqualClasses()),
+    "scdro": SCDRO(),
+    "ascdro": ASCDRO(),
+    "rscdro": RSCDRO(),
+    "rascdro": RASCDRO(),
+    "recover": RECOVER(),
+    "scent": SCENT(),
+    "fastdro": FastDRO(),
+    "fastdro-mlmc": FastDROMLMC(),
+    "dual-sgm": DualSGM(),
+    "spd": SPD(),
+    "pg-smd2": PGSMD2(),
+    "accmda": AccMDA(),
     "gradient": BatchGradient(),
     "gradient-nesterov": BatchGradient(acceleration=Nesterov()),
     "faces": Faces(),

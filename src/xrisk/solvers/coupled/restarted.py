@@ -12,7 +12,8 @@ from xrisk.solvers.card import STRONGLY_CONVEX, MethodCard
 from xrisk.solvers.coupled.sox import SOX
 from xrisk.solvers.schedules import scaled
 
-FACTORS = ("step", "track", "momentum")  # the fields of the solver that shrink from stage to stage
+FACTORS = ("step", "track", "momentum")
+SHRINKS = {"step": "step", "temperature_step": "step", "track": "track", "momentum": "momentum"}  # fields, by factors
 
 
 class RestartedState(NamedTuple):
@@ -124,8 +125,8 @@ class Restarted(NamedTuple):
 
     def of_stage(self, stage: int) -> Any:
         """The solver with the settings of the stage."""
-        names = [name for name in FACTORS if name in self.solver._fields]
-        factors = {name: getattr(self, f"{name}_factor") ** stage for name in names}
+        factors = {name: getattr(self, f"{by}_factor") ** stage for name, by in SHRINKS.items()}
+        names = [name for name in factors if name in self.solver._fields]
         return self.solver._replace(**{name: scaled(getattr(self.solver, name), factors[name]) for name in names})
 
     def advance(

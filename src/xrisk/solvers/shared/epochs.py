@@ -1,5 +1,6 @@
 """Epochs: a full pass at a snapshot, then sampled iterations until the next; what methods with snapshots share."""
 
+import math
 import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -35,6 +36,23 @@ class Growing(NamedTuple):
             raise ValueError(f"factor must be at least 1, got {self.factor!r}")
 
 
+class Lengthening(NamedTuple):
+    """Epoch e = 1, 2, … has first·e iterations.
+
+    Examples
+    --------
+    >>> from xrisk.solvers.shared.epochs import Lengthening, epoch_of
+    >>> [epoch_of(Lengthening(5), t) for t in (0, 4, 5, 15)]
+    [(0, 5), (0, 5), (5, 15), (15, 30)]
+    """
+
+    first: int = 100
+
+    def check(self) -> None:
+        """Refuse epochs that are empty."""
+        check_count("first", whole("first", self.first))
+
+
 class SingleLoop(NamedTuple):
     """One epoch without an end: the first full pass is the only one."""
 
@@ -60,6 +78,13 @@ def _(epoch, t):
         first += round(length)
         length *= epoch.factor
     return first, first + round(length)
+
+
+@epoch_of.of(Lengthening)
+def _(epoch, t):
+    done = int((math.isqrt(8 * (t // epoch.first) + 1) - 1) // 2)  # epochs before that of t
+    first = epoch.first * done * (done + 1) // 2
+    return first, first + epoch.first * (done + 1)
 
 
 @epoch_of.of(SingleLoop)

@@ -14,6 +14,7 @@ from xrisk.solvers.theory.alexr import (
 )
 from xrisk.solvers.theory.alexr_dl import alexr_dl_setting
 from xrisk.solvers.theory.constants import Constants, estimate_constants
+from xrisk.solvers.theory.dro import ascdro_setting, dro_smoothness, rascdro_setting, rscdro_setting, scdro_setting
 from xrisk.solvers.theory.finite_sum import spdc_setting, theorem_4_5, theorem_4_6, theorem_f_1
 from xrisk.solvers.theory.groups import nol_setting, ooa_setting, smd_setting
 from xrisk.solvers.theory.stacked import ascpg_strongly_convex, sapd_setting, scgd_strongly_convex
@@ -29,13 +30,18 @@ __all__ = [
     "Constants",
     "Setting",
     "alexr_dl_setting",
+    "ascdro_setting",
     "ascpg_strongly_convex",
+    "dro_smoothness",
     "estimate_constants",
     "msvr_setting",
     "nol_setting",
     "ooa_setting",
+    "rascdro_setting",
     "realised_omega",
+    "rscdro_setting",
     "sapd_setting",
+    "scdro_setting",
     "scgd_strongly_convex",
     "smd_setting",
     "sonex_setting",

@@ -1,0 +1,1 @@
+"""Methods for risks over single rows: distributionally robust optimisation."""
