@@ -44,6 +44,12 @@ MODELS: dict[str, dict[str, Any]] = {
     "CVaR, α = 0.1, 5 % aside": {"ambiguity": "cvar", "alpha": 0.1, "outlier_fraction": WRONG},
 }
 
+PLAIN = [name for name in MODELS if "outlier_fraction" not in MODELS[name]]
+ROBUST = PLAIN[1:]  # all but the average
+ASIDE = [name for name in MODELS if name not in PLAIN]
+HURT = ("average", "KL, radius 0.1", "CVaR, α = 0.1", *ASIDE)  # shown with wrong labels
+FEW, PENALTIES = ("breast cancer", "digits"), (1e-3, 1e-2, 1e-1)  # tables of few rows, strengths of the penalty
+
 
 class Table(NamedTuple):
     """Rows, classes or numbers (of variance one), an attribute of every row, and whose row it is."""
@@ -58,7 +64,9 @@ class Table(NamedTuple):
 
     def splits(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Training rows and held-out rows; no owner has both."""
-        kind = GroupShuffleSplit if self.owner is not None else StratifiedShuffleSplit if self.classes() else ShuffleSplit
+        kind = (
+            GroupShuffleSplit if self.owner is not None else StratifiedShuffleSplit if self.classes() else ShuffleSplit
+        )
         return kind(SPLITS, test_size=TEST, random_state=0).split(self.X, self.y, self.owner)
 
     def groups(self) -> np.ndarray:
@@ -91,12 +99,8 @@ def adult_hours(z: Any) -> Table:
     with gzip.open(find_file("adult_train.csv.gz"), "rt", newline="") as file:
         hours = np.array([float(row["hours-per-week"]) for row in csv.DictReader(file)])
     X = z["X_train"].astype(np.float64)
-    levels = np.array([34, 39, 40, 47])
-    made = [
-        j
-        for j in range(X.shape[1])
-        if any(np.array_equal(X[:, j] > 0, np.searchsorted(levels, hours) == k) for k in range(levels.size + 1))
-    ]
+    level = np.searchsorted([34, 39, 40, 47], hours)  # as in LibSVM's columns
+    made = [j for j in range(X.shape[1]) if any(np.array_equal(X[:, j] > 0, level == k) for k in range(5))]
     return some(np.delete(X, made, axis=1), hours, 2 * z["race_train"].astype(np.int64) + z["sex_train"])
 
 
@@ -130,7 +134,7 @@ def industry(z: Any) -> Table:
 
 
 def factors(z: Any) -> Table:
-    """Monthly returns of small stocks of high book-to-market, over the risk-free rate, from three factors, by decade."""
+    """Monthly excess returns of small stocks of high book-to-market from three factors, by decade."""
     monthly, known = load_french("25-monthly"), load_french("factors-monthly")
     excess = monthly.returns[:, monthly.names.index("SMALL HiBM")] - known.returns[:, known.names.index("RF")]
     return some(known.returns[:, :3], excess, monthly.dates.astype(np.int64) // 1000)
@@ -234,14 +238,28 @@ def study(table: Table) -> dict[str, Any]:
     return found
 
 
-PLAIN = [name for name in MODELS if "outlier_fraction" not in MODELS[name]]
-ROBUST = PLAIN[1:]  # all but the average
-ASIDE = [name for name in MODELS if name not in PLAIN]
+def penalised(table: Table, l2: float) -> dict[str, Any]:
+    """Of every model without outliers set aside, what every split says at another strength of the penalty."""
+    found: dict[str, Any] = {}
+    for train, test in table.splits():
+        scale = StandardScaler().fit(table.X[train])
+        X, X_test = scale.transform(table.X[train]), scale.transform(table.X[test])
+        for name in PLAIN:
+            model = fitted(MODELS[name] | {"l2": l2}, X, table.y[train])
+            losses = np.sort(row_losses(model, X_test, table.y[test]))
+            for what, value in (("mean", losses.mean()), ("tail", losses[-int(TAIL * losses.size) :].mean())):
+                found.setdefault(name, {}).setdefault(what, []).append(float(f"{value:.4g}"))
+    return found
 
 
 def lines(heads: list[str], rows: list[list[str]]) -> str:
     """A table."""
     return "\n".join(f"| {' | '.join(row)} |" for row in (heads, ["---"] * len(heads), *rows))
+
+
+def share(value: float) -> str:
+    """A change in percent, or that it is out of all proportion."""
+    return f"{value:+.0%}" if value < 10.0 else "> +1000%"
 
 
 def change(known: dict[str, Any], name: str, what: str, kind: str = "clean") -> float:
@@ -260,10 +278,12 @@ def as_losses(known: dict[str, Any]) -> str:
     rows = []
     for title, table in known.items():
         first = table["clean"]["average"]
-        row = [f"{title} ({table['rows']:,} × {table['columns']})", f"{np.mean(first['mean']):.3f} / {np.mean(first['tail']):.2f}"]
+        size = f"{title} ({table['rows']:,} × {table['columns']})"
+        row = [size, f"{np.mean(first['mean']):.3f} / {np.mean(first['tail']):.2f}"]
         for name in (*ROBUST, *ASIDE[1:]):
-            tail = f"{change(table, name, 'tail'):+.0%}"
-            row.append(f"{change(table, name, 'mean'):+.0%} / " + (f"**{tail}**" if sign(table, name, "tail") < 0 else tail))
+            tail = share(change(table, name, "tail"))
+            told = f"**{tail}**" if sign(table, name, "tail") < 0 else tail
+            row.append(f"{share(change(table, name, 'mean'))} / {told}")
         rows.append(row)
     return lines(["table (rows × columns)", "average", *ROBUST, *ASIDE[1:]], rows)
 
@@ -287,21 +307,31 @@ def as_wrong(known: dict[str, Any]) -> str:
     rows = []
     for title, table in known.items():
         found = table["wrong"]
-        shares = [f"{np.mean(found[name]['caught']):.0%}" for name in ("average", "KL, radius 0.1", ASIDE[1])]
-        told = [f"{change(table, name, 'mean', 'wrong'):+.0%} / {change(table, name, 'tail', 'wrong'):+.0%}" for name in HURT]
-        rows.append([title, *shares, *told])
+        among = [f"{np.mean(found[name]['caught']):.0%}" for name in ("average", "KL, radius 0.1", ASIDE[1])]
+        told = [" / ".join(share(change(table, name, what, "wrong")) for what in ("mean", "tail")) for name in HURT]
+        rows.append([title, *among, *told])
     heads = ["table", "largest losses of the average", "heaviest rows, KL", "set aside, KL", *HURT]
     return lines(heads, rows)
 
 
-HURT = ("average", "KL, radius 0.1", "CVaR, α = 0.1", *ASIDE)
+def as_verdict(known: dict[str, Any]) -> str:
+    """In how many tables the tail is below that of the average in every split, and in how many above."""
+    classes, numbers = ([t for t in known.values() if ("group score" in t["clean"]["average"]) == k] for k in (1, 0))
+    rows = []
+    for name in (*ROBUST, *ASIDE):
+        signs = ([sign(table, name, "tail") for table in chosen] for chosen in (classes, numbers))
+        rows.append([name, *(f"{s.count(-1)} lower, {s.count(1)} higher" for s in signs)])
+    return lines(["model", f"{len(classes)} tables of classes", f"{len(numbers)} tables of numbers"], rows)
 
 
-def verdict(known: dict[str, Any], name: str, classes: bool) -> str:
-    """Over the tables of classes or of numbers, where the tail is lower and where it is higher in every split."""
-    chosen = [table for table in known.values() if ("group score" in table["clean"]["average"]) == classes]
-    signs = [sign(table, name, "tail") for table in chosen]
-    return f"{name}: lower in {signs.count(-1)} of {len(signs)}, higher in {signs.count(1)}"
+def as_penalties(known: dict[str, Any]) -> str:
+    """Mean loss and loss of the tail under stronger penalties."""
+    rows = []
+    for title in FEW:
+        for l2, found in known[title]["l2"].items():
+            cells = [f"{np.mean(found[name]['mean']):.3f} / {np.mean(found[name]['tail']):.2f}" for name in PLAIN]
+            rows.append([title, l2, *cells])
+    return lines(["table", "l2", *PLAIN], rows)
 
 
 def main(wanted: list[str]) -> None:
@@ -312,6 +342,8 @@ def main(wanted: list[str]) -> None:
             continue
         begun = time.process_time()
         found: dict[str, Any] = {"rows": table.y.size, "columns": table.X.shape[1]} | study(table)
+        if name in FEW:
+            found["l2"] = {f"{l2:g}": penalised(table, l2) for l2 in PENALTIES}
         before = json.loads(target.read_text()) if target.exists() else {}
         known = {key: found if key == name else before[key] for key in TABLES if key in (name, *before)}
         target.write_text(json.dumps(known, indent=1, ensure_ascii=False) + "\n")
