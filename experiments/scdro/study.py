@@ -97,7 +97,7 @@ METHODS = {
     "Dual SGM": Method(lambda s, a, b: DualSGM(cut(s), cut(a), cut(b), BATCH), (STEPS, SMALLER, SMALLER)),
     "SPD": Method(lambda s, a: SPD(cut(s), cut(a), batch=BATCH), (STEPS, LARGER)),
     "PG-SMD2": Method(lambda s, a: PGSMD2(s, a, epoch=Lengthening(20), batch=BATCH), (STEPS, LARGER)),
-    "AccMDA": Method(lambda s, a: AccMDA(s, a, batch=BATCH), (STEPS[3:], SMALLER[2:])),  # the slowest
+    "AccMDA": Method(lambda s, a: AccMDA(s, a, batch=BATCH), (STEPS[-1:], SMALLER[2:])),  # the slowest
     "RECOVER": Method(
         lambda s, b: RECOVER(Stagewise(s, 0.5, STAGE, 2.0), Stagewise(b, 0.5, STAGE, 2.0), BATCH),
         (STEPS, TRACKS),
@@ -216,7 +216,7 @@ def tuned(method: Method, attempt: Callable[[Any], float]) -> tuple[float, ...]:
     """The best numbers of the grid, one after the other, the step again at the end; at first the middle of each."""
     best = [values[len(values) // 2] for values in method.grid]
     again = [0] if len(best) > 1 else []
-    for k in (*range(len(best)), *again):
+    for k in (k for k in (*range(len(best)), *again) if len(method.grid[k]) > 1):
         values = method.grid[k]
         best[k] = min(values, key=lambda v, k=k: attempt(method.solver(*best[:k], v, *best[k + 1 :])))
     return tuple(best)

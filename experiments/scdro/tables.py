@@ -50,6 +50,7 @@ ROBUST = PLAIN[1:]  # all but the average
 ASIDE = [name for name in MODELS if name not in PLAIN]
 HURT = ("average", "KL, radius 0.1", "CVaR, α = 0.1", *ASIDE)  # shown with wrong labels
 NOISY = ("Adult, income", "Covertype, class 2", "ijcnn1", "chest X-rays, Cardiomegaly")
+SHORT = ("χ², radius 0.1", "KL, radius 0.1", "CVaR, α = 0.5", "CVaR, α = 0.1")
 BALLS = ("KL, radius 0.1", "χ², radius 0.1")
 FEW, PENALTIES = ("breast cancer", "digits"), (1e-3, 1e-2, 1e-1)  # tables of few rows, strengths of the penalty
 
@@ -365,6 +366,20 @@ def as_penalties(known: dict[str, Any]) -> str:
             cells = [f"{np.mean(found[name]['mean']):.3f} / {np.mean(found[name]['tail']):.2f}" for name in PLAIN]
             rows.append([title, l2, *cells])
     return lines(["table", "l2", *PLAIN], rows)
+
+
+def as_short(known: dict[str, Any]) -> str:
+    """For three kinds of tables the ranges of the changes of mean and tail."""
+    numbers = [title for title in known if title not in (*NOISY, *FEW)]
+    kinds = {"noisy classes": NOISY, "few rows that can be separated": FEW, "regression": numbers}
+    rows = []
+    for kind, titles in kinds.items():
+        row = [f"{kind}: {len(titles)} tables"]
+        for name in SHORT:
+            ranges = (sorted(change(known[title], name, what) for title in titles) for what in ("mean", "tail"))
+            row.append("; ".join(f"{r[0]:+.0%} to {r[-1]:+.0%}" for r in ranges))
+        rows.append(row)
+    return lines(["mean; worst tenth", *SHORT], rows)
 
 
 def main(wanted: list[str]) -> None:
