@@ -58,6 +58,7 @@ STAGE = ITERATIONS // 8  # first stage of the methods that have stages
 STEPS = (0.002, 0.01, 0.05, 0.2, 1.0, 5.0)
 TRACKS = (0.1, 0.5, 0.9)
 SMALLER = (0.001, 0.01, 0.1, 1.0)
+FAR = 1000  # percent; beyond it a run is said to be far off
 LARGER = (1.0, 10.0, 100.0)
 EXACT, AVERAGE = "certified optimum", "certified optimum of the average"
 PUBLISHED_ON = "CIFAR10-ST"
@@ -272,11 +273,6 @@ def average_only(data: Data) -> dict[str, Any]:
     return {"accuracy": [[round(v, 4) for v in accuracy(data, optimum(problem).w)]]}
 
 
-def percent(value: float) -> str:
-    """Two decimals of small numbers, none of large ones."""
-    return f"{value:.2f}" if value < 10.0 else f"{value:,.0f}"
-
-
 def as_markdown(found: dict[str, Any]) -> str:
     """Final excess over the optimum, in percent of it."""
     heads = [f"ρ = {radius:g}" for radius in RADII]
@@ -286,7 +282,8 @@ def as_markdown(found: dict[str, Any]) -> str:
         for radius in RADII:
             known = found[f"{radius:g}"]
             share = 100 * np.array(known[name]["final"]) / known[EXACT]["value"]
-            cells.append(f"{percent(np.mean(share))} ({percent(np.std(share))})")
+            mean, spread = (f"{v:.2f}" if v < 10.0 else f"{v:.0f}" for v in (np.mean(share), np.std(share)))
+            cells.append(f"{mean} ({spread})" if np.mean(share) < FAR else f"> {FAR}")
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
