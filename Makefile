@@ -37,6 +37,7 @@ bench: $(BENCH_READY)
 	$(BIN)/python benchmarks/finite_sum.py
 	$(BIN)/python benchmarks/metrics.py
 	$(BIN)/python benchmarks/auc.py
+	$(BIN)/python benchmarks/dro.py
 
 rates: $(READY)
 	$(BIN)/python benchmarks/rates.py

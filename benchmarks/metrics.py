@@ -33,11 +33,12 @@ def rows(share, n=ROWS):
     return y, y + rng.standard_normal(n)
 
 
-def ratios(share, kind, method):
+def ratios(share, kind, method, weighted=False):
     """Times of all regions over that of sorting the same scores, which is returned too."""
     y, score = rows(share)
-    score = SCORES[kind](score)
-    runs = [partial(partial_auc_score, y, score, min_tpr=m, max_fpr=f, method=method) for m, f in REGIONS]
+    score, weight = SCORES[kind](score), np.random.default_rng(1).random(ROWS) if weighted else None
+    told = {"method": method, "sample_weight": weight}
+    runs = [partial(partial_auc_score, y, score, min_tpr=m, max_fpr=f, **told) for m, f in REGIONS]
     sort, *ours = least_seconds([partial(np.sort, score), *runs])
     return np.array(ours) / sort, sort
 
@@ -54,7 +55,9 @@ def main():
             found, sort = ratios(share, kind, method)
             worst = max(worst, found.max())
             print(f"{kind:<12}{method:<8}{share:>10.0%}{sort * 1e3:>6.1f} ms  " + "".join(f"{r:>11.2f}" for r in found))
-    print(f"Columns: min_tpr, max_fpr. Largest ratio: {worst:.2f}.")
+    found, sort = ratios(0.1, "continuous", "area", weighted=True)  # sorts numbers of rows: no target
+    print(f"{'weighted':<12}{'area':<8}{0.1:>10.0%}{sort * 1e3:>6.1f} ms  " + "".join(f"{r:>11.2f}" for r in found))
+    print(f"Columns: min_tpr, max_fpr. Largest ratio without weights: {worst:.2f}.")
     y, score = rows(0.1, 100_000)
     (seconds,) = least_seconds([partial(partial_auc_interval, y, score, max_fpr=0.3, n_resamples=100, random_state=0)])
     print(f"partial_auc_interval of 100,000 scores: {seconds * 10:.2f} ms for each resample")

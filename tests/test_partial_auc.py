@@ -207,6 +207,8 @@ FORMS = {
     "unsigned": lambda y, s: (y, np.round(s * 10 + 100).astype(np.uint8)),
     "half precision": lambda y, s: (y, s.astype(np.float16)),
     "single precision": lambda y, s: (y, s.astype(np.float32)),
+    "extended precision": lambda y, s: (y, s.astype(np.longdouble)),
+    "the other byte order": lambda y, s: (y, s.astype(s.dtype.newbyteorder())),
     "every other of a longer array": lambda y, s: (np.repeat(y, 2)[::2], np.repeat(s, 2)[::2]),
 }
 

@@ -154,7 +154,10 @@ def test_of_several_strengths_the_verdict_is_on_test_rows(table):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((*TWO_WAY, "--groups", "ward"), "--groups goes with --objective group-dro, not with two-way-partial-auc"),
+        (
+            (*TWO_WAY, "--groups", "ward"),
+            "--groups goes with --objective group-dro or dro, not with two-way",
+        ),
         ((*TWO_WAY, "--alpha", "0.1"), "--alpha goes with --objective group-dro"),
         ((*ONE_WAY, "--max-fpr", "0.5"), "--max-fpr goes with --objective two-way-partial-auc, not with partial-auc"),
         (

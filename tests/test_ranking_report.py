@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import xrisk
-from tests.test_report import Tags, data_of
+from tests.test_report import data_of, tags_of
 from xrisk.report import render_ranking, write_ranking_report
 from xrisk.report.ranking import chance, curve_panels, extra_title, proof, region, verdict
 from xrisk.study import Difference, compare_rankings
@@ -48,10 +48,7 @@ def page(study):
 
 @pytest.fixture(scope="module")
 def tags(page):
-    parser = Tags()
-    parser.feed(page)
-    assert parser.open == []
-    return parser.seen
+    return tags_of(page)
 
 
 def test_the_numbers_in_the_page_are_those_of_the_study(study, page):

@@ -80,12 +80,16 @@ class Tags(HTMLParser):
         assert self.open.pop() == tag
 
 
-@pytest.fixture(scope="module")
-def tags(page):
+def tags_of(page):
     parser = Tags()
     parser.feed(page)
     assert parser.open == []
     return parser.seen
+
+
+@pytest.fixture(scope="module")
+def tags(page):
+    return tags_of(page)
 
 
 def test_the_numbers_in_the_page_are_the_models(study, page):

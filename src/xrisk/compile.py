@@ -50,8 +50,10 @@ def _prefetch(X, k):
     step, most = CACHE_LINE // (X.dtype.bitwidth // 8), FETCHED // (X.dtype.bitwidth // 8)
 
     def lines(X, k):
-        for j in range(0, min(X.shape[1], most), step):
+        last = min(X.shape[1], most) - 1
+        for j in range(0, last, step):
             _prefetch_line(X, k, j)
+        _prefetch_line(X, k, last)  # rows need not begin where a line does
 
     return lines
 

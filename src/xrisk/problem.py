@@ -180,6 +180,11 @@ def coupled(problem: Problem, bounds: ThresholdBounds = ThresholdBounds()) -> Pr
     problem = canonical(problem)
     if not is_risk(problem.outer):
         return problem
+    if not risk_outer.implemented(problem.outer):
+        raise ValueError(
+            f"the method needs a risk of the form min_c c + mean f(u − c), got {type(problem.outer).__name__}: "
+            "Auto and the methods for divergence balls, such as SCDRO, take it"
+        )
     outer = risk_outer(problem.outer, inner_count(problem.inner))
     low, high = canonical(bounds)
     return Problem(Shifted(problem.inner), outer, WithThreshold(problem.penalty, 1.0, low, high))

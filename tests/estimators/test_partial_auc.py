@@ -16,6 +16,7 @@ import xrisk
 from xrisk import PartialAUCClassifier, Stop, TwoWayPartialAUCClassifier
 from xrisk.estimators import anchored, partial_auc
 from xrisk.metrics import partial_auc_score, partial_auc_scorer
+from xrisk.solvers.base import BOUNDED_ENDINGS
 
 
 class Interrupted(NamedTuple):
@@ -45,7 +46,7 @@ def test_the_training_score_is_not_below_that_of_the_start():
 
 
 def test_nothing_is_proved_and_that_is_said():
-    assert FITTED.stop_ is Stop.LOCAL
+    assert FITTED.stop_ in BOUNDED_ENDINGS
     assert "nothing is proved" in str(FITTED.stop_)
     assert FITTED.certificate_.gap == np.inf
 
@@ -198,6 +199,21 @@ def test_a_limit_of_steps_is_told():
         model = TwoWayPartialAUCClassifier(0.5, 0.3, anchor=0.01, start="logistic", max_iter=1).fit(X, Y)
     assert model.stop_ is Stop.ITERATIONS
     assert model.n_iter_ == 1
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("steps", "stop"), [(2, Stop.EARLY), (100_000, Stop.LOCAL)])
+def test_a_descent_of_all_its_steps_is_no_local_optimum(monkeypatch, steps, stop):
+    monkeypatch.setattr("xrisk.estimators.partial_auc.STEPS", steps)
+    model = TwoWayPartialAUCClassifier(0.5, 0.3, anchor=0.1, start="logistic").fit(X[:600], Y[:600])
+    assert model.stop_ is stop
+    assert (model.n_iter_ == steps) == (stop is Stop.EARLY)
+
+
+def test_a_start_that_is_kept_is_no_local_optimum():
+    rows = np.arange(60.0)[:, None]  # in order from the start
+    model = TwoWayPartialAUCClassifier(0.5, 0.3, random_state=0).fit(rows, rows[:, 0] > 50)
+    assert (model.anchor_, model.stop_) == (np.inf, Stop.KEPT)
 
 
 def test_a_convex_fit_that_was_cut_short_is_no_collapse():

@@ -572,6 +572,8 @@ FULL_BATCH = [case for case in CASES if isinstance(case.solver, FULL)]  # draw n
 SAMPLED = [case for case in CASES if case not in FULL_BATCH]
 
 FIRST = list({type(case.solver): case for case in reversed(CASES)}.values())
+# one or two of each kind of kernel; those of the others are compiled by their twins, and by the slow tests
+QUICK = (ALEXR, SOX, MSVR, SGD, OOA, SVRPDAI, STACO1, SCDRO, FastDRO, Bundle, Faces, RowNewton, *FULL)
 
 
 def plain(cases):
@@ -580,8 +582,14 @@ def plain(cases):
 
 
 def compiled(cases):
-    """Cases as parameters of compiled runs; compiling takes seconds, so only the first of each solver is quick."""
+    """Cases as parameters of compiled runs; compiling takes seconds, so only the first of a few solvers are quick."""
     return [
-        pytest.param((case, nullcontext), id=f"{case.name}-compiled", marks=[] if case in FIRST else [pytest.mark.slow])
+        pytest.param(
+            (case, nullcontext), id=f"{case.name}-compiled", marks=[] if is_quick(case) else [pytest.mark.slow]
+        )
         for case in cases
     ]
+
+
+def is_quick(case):
+    return case in FIRST and isinstance(case.solver, QUICK)

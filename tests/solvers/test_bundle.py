@@ -183,6 +183,35 @@ def test_auto_leaves_tails_to_it():
     assert result.certificate.relative <= 1e-4
 
 
+def many_pairs(n, loss="squared_hinge", **penalty):
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(n) % 5 == 0, 1, -1)
+    X = rng.standard_normal((n, 4)) + 0.5 * (y > 0)[:, None]
+    return partial_auc(X, y, min_tpr=0.5, loss=loss, **(penalty or {"l2": 0.01}))
+
+
+@pytest.mark.parametrize(
+    ("problem", "taken"),
+    [
+        (many_pairs(1000), True),
+        (many_pairs(1000, "hinge", l1=0.01, l2=0.01), True),
+        (many_pairs(400), False),
+        (many_pairs(1000, "logistic"), False),  # its sums take a look at every pair
+        (many_pairs(1000, l1=0.01), False),
+    ],
+    ids=["many pairs", "and l1", "few pairs", "logistic", "no ridge"],
+)
+def test_auto_leaves_many_pairs_to_it_where_their_sums_take_a_sorting(problem, taken):
+    assert (type(Auto().prepare(problem)[1]) is Bundle) == taken
+
+
+def test_auto_certifies_many_pairs_and_ends_at_the_minimum():
+    problem = many_pairs(1000)
+    result = xrisk.minimize(problem, Auto(1e-6), budget=xrisk.Budget(iterations=1000))
+    assert result.certificate.relative <= 1e-6
+    assert result.value == pytest.approx(xrisk.solvers.exact(problem).value, rel=2e-6)
+
+
 def test_a_run_of_auto_on_a_tail_can_be_resumed(tmp_path):
     problem, solver = far_apart(1.0)[2], Auto(1e-6)
     whole = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=12))

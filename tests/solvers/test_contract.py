@@ -59,7 +59,7 @@ from xrisk.inner.sides import (
 )
 from xrisk.run.checkpoint import leaves, with_leaves
 from xrisk.solvers.base import known_stop, passes_made
-from xrisk.solvers.shared.rows import add_gradients, new_rows, place_row, read_losses
+from xrisk.solvers.shared.rows import add_gradients, ask_for_row, new_rows, place_row, read_losses
 
 KERNELS = [case for case in SAMPLED if "solver" not in case.solver._fields]  # a solver around another one has none
 
@@ -313,7 +313,7 @@ def _(g, side, grad):
     add_losses(g.inner, side, grad)
 
 
-for _same in (new_rows, place_row):
+for _same in (new_rows, ask_for_row, place_row):
     _same.of(Counted)(lambda g, *arguments, _same=_same: _same(g.inner, *arguments))
 
 

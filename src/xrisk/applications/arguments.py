@@ -91,7 +91,7 @@ DIVERGENCES: dict[str, Divergence] = {
 }
 
 
-class Ambiguity(NamedTuple):
+class AmbiguitySet(NamedTuple):
     """What a word for a set of distributions near the observed one stands for, and what people read about it."""
 
     ball: Callable[..., Any] | None  # the risk of a radius and a strength
@@ -99,18 +99,18 @@ class Ambiguity(NamedTuple):
     meaning: str
 
 
-AMBIGUITIES: dict[str, Ambiguity] = {
-    "kl": Ambiguity(
+AMBIGUITIES: dict[str, AmbiguitySet] = {
+    "kl": AmbiguitySet(
         KLBallRisk,
         KLRisk,
         "weights with Σ q log(q/p) at most radius, or at the cost strength times it, or both",
     ),
-    "chi2": Ambiguity(
+    "chi2": AmbiguitySet(
         ChiSquareBallRisk,
         ChiSquareRiskA,
         "weights with ½ Σ p (q/p − 1)² at most radius, or at the cost strength times it, or both",
     ),
-    "cvar": Ambiguity(None, CVaRRisk, "any row may weigh up to p/alpha: the mean of the worst fraction alpha"),
+    "cvar": AmbiguitySet(None, CVaRRisk, "any row may weigh up to p/alpha: the mean of the worst fraction alpha"),
 }
 
 

@@ -14,6 +14,7 @@ from xrisk.inner.oracle import Oracles, inner_count, inner_dim, inner_samples, i
 from xrisk.inner.passes import as_linear_groups
 from xrisk.problem import Problem
 from xrisk.solvers.base import (
+    PointToProve,
     Stop,
     calls_ahead,
     check_code,
@@ -29,7 +30,7 @@ from xrisk.solvers.base import (
     like_state,
     passes_made,
 )
-from xrisk.solvers.bundle import Bundle, by_cuts
+from xrisk.solvers.bundle import Bundle, by_cuts, cheaper_by_cuts
 from xrisk.solvers.card import CERTIFIABLE, MethodCard
 from xrisk.solvers.lbfgs import NO_LBFGS, LBFGSState, SmoothedLBFGS
 from xrisk.solvers.newton.barrier import linear_size, walls_of
@@ -86,7 +87,8 @@ class Auto(NamedTuple):
     and losses take, which were measured once and are fields; so the same problem is solved in the same way on every
     machine. Where all rows are many, samples of them are solved first, each warm-starting the next. A certificate is
     computed when the method's own estimate of the gap says that it may succeed. Losses in the tail, `xrisk.inner.Tail`,
-    are left to `Bundle`, risks over single rows, `xrisk.inner.Samples`, to `RowNewton`, which prove their own.
+    are left to `Bundle`; so are many pairs under a CVaR, of a loss whose sums over all pairs take a sorting at most.
+    Risks over single rows, `xrisk.inner.Samples`, are left to `RowNewton`. Both prove their own.
 
     Parameters
     ----------
@@ -147,10 +149,10 @@ class Auto(NamedTuple):
 
     def prepare(self, problem: Problem) -> tuple[Any, Any]:
         check_positive("tol", self.tol)
-        if by_cuts(problem):
+        if by_cuts(problem) or cheaper_by_cuts(problem):
             return Bundle(self.tol).prepare(problem)
         if takes_rows(problem):
-            return RowNewton(self.tol).prepare(problem)
+            return RowNewton(self.tol, self.weights).prepare(problem)
         refuse_unknown(problem)
         stages, costs = tuple(planned(self, problem)), expected(self, problem)
         last = stages[-1].task
@@ -170,7 +172,9 @@ class Auto(NamedTuple):
         if warm:
             y = self.weights if self.weights.shape == shape else y
             with suppress(Interrupted):
-                known = certify_measured(problem.measured(), Known(x, y if self.weights.shape == shape else None))
+                known = certify_measured(
+                    problem.measured(), PointToProve(x, y if self.weights.shape == shape else None)
+                )
         ended = ENDINGS.index(Stop.CONVERGED) if self.reached(known, size) else 0
         tol = max(ASKED * self.tol, FIRST_TOL)
         stage = [one.last for one in problem.stages].index(1) if warm else 0
@@ -214,14 +218,6 @@ def linear_part(problem: Staged) -> float:
         return 0.0
     task = problem.stages[-1].task()
     return linear_size(task.walls, task.columns**2)
-
-
-class Known(NamedTuple):
-    """What `certify_measured` looks at."""
-
-    w: np.ndarray
-    dual: np.ndarray | None
-    slopes: Any = None
 
 
 @generic
@@ -362,7 +358,7 @@ def _certified(problem: Staged, solver: Auto, state: AutoState, run: Any, slopes
     """The state with the better of either bound and the point it is of, and whether the bounds have changed much."""
     known = problem.measured()
     made, old = known.passes.copy(), bounds(state)
-    new = certify_measured(known, Known(run.w, run.y, slopes), solver.tol)
+    new = certify_measured(known, PointToProve(run.w, run.y, slopes), solver.tol)
     better = between(min(old.primal, new.primal), max(old.dual, new.dual))
     state = _counted(state._replace(primal=better.primal, dual=better.dual), known.passes - made)
     if new.primal <= old.primal:

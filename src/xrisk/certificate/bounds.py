@@ -164,12 +164,10 @@ def _primal(problem: Problem, w: np.ndarray, values: Bounded) -> float:
         return np.inf
     if is_risk(f):
         top, size = (u + error)[:, 0], float(np.abs(u).max() + error.max())
-        above, plain = risk_at(f, top), risk_above(f, top)
-        if above + 16 * EPS * (n + m + 16) * risk_terms(f, n) < plain:
-            size += risk_terms(f, n)
-        else:
-            above = plain
-        above = np.array([above])
+        value, plain = risk_at(f, top), risk_above(f, top)
+        drowned = not value + 16 * EPS * (n + m + 16) * risk_terms(f, n) < plain
+        size += 0.0 if drowned else risk_terms(f, n)
+        above = np.array([plain if drowned else value])
     else:
         ends = (u + error,) if block_is_monotone(f) else (u - error, u + error)  # convex: largest at an end
         parts = [end.reshape(-1, m if block_is_monotone(f) else 1) for end in ends]

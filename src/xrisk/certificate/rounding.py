@@ -105,7 +105,7 @@ def _(rho, u):
     return np.inf
 
 
-class Moments(NamedTuple):
+class ValueMoments(NamedTuple):
     """Of values under their masses."""
 
     mean: float
@@ -129,14 +129,14 @@ def _(rho, found):
 @risk_above.of(KLBallRisk)
 @risk_above.of(ChiSquareBallRisk)
 def _(rho, u):
-    return moments_above(rho, Moments(u.mean(), u.var(), u.max() - u.min()))
+    return moments_above(rho, ValueMoments(u.mean(), u.var(), u.max() - u.min()))
 
 
 @risk_above.of(WithMasses)
 def _(rho, u):
     p = base_weights(rho, u.size)
     mean = p @ u
-    return moments_above(rho.risk, Moments(mean, p @ (u - mean) ** 2, u.max() - u.min()))
+    return moments_above(rho.risk, ValueMoments(mean, p @ (u - mean) ** 2, u.max() - u.min()))
 
 
 @generic

@@ -16,12 +16,14 @@ from rich.text import Text
 import xrisk
 from xrisk.applications import LOSSES
 from xrisk.cli.demo import problems
+from xrisk.cli.ending import finish
 from xrisk.cli.methods import compare_methods, methods
 from xrisk.cli.options import (
+    ARMS_OF,
     DEFAULT_LOSS,
-    NOT_CERTIFIED,
     OBJECTIVES,
     Refused,
+    ambiguity_options,
     divergence_options,
     metric_option,
     min_group_size_option,
@@ -35,24 +37,27 @@ from xrisk.cli.options import (
     words,
 )
 from xrisk.cli.ranking import evaluate_ranking, fit_ranking
-from xrisk.cli.screen import column_dicts, column_grid, plain, progress, report_grid, study_grid
+from xrisk.cli.screen import column_grid, plain, progress, report_grid, study_grid
+from xrisk.cli.tail import evaluate_tail, fit_tail
 from xrisk.estimators import GroupDROClassifier, GroupDRORegressor
-from xrisk.persistence import load, save
+from xrisk.persistence import load
 from xrisk.phrases import counted
 from xrisk.report import write_report
 from xrisk.report.phrases import scored, verdict, worst_group
 from xrisk.run import Stop
-from xrisk.study import ARMS, RANKING_ARMS, Arm, Study, compare, judge
+from xrisk.study import Study, compare, judge
 from xrisk.tables import TableModel
 from xrisk.tables.prepare import Prepared, TableOptions, prepare, without_target
 from xrisk.tables.read import read_table
 from xrisk.tables.rows import group_names
 
+SAVED = tuple(dict.fromkeys(key for arms in ARMS_OF.values() for key in arms))  # keys of models
+
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(xrisk.__version__, prog_name="xrisk")
 def app() -> None:
-    """Train models for what the average hides: the worst groups of a table, or its rare positives."""
+    """Train models for what the average hides: the worst groups of a table, its worst rows, its rare positives."""
 
 
 app.add_command(methods)
@@ -65,6 +70,7 @@ app.add_command(compare_methods, "compare")
 @click.option("--groups", callback=words, help="Columns whose intersections are the groups: race,sex.")
 @click.option("--objective", type=click.Choice(OBJECTIVES), default=OBJECTIVES[0], show_default=True)
 @divergence_options
+@ambiguity_options
 @ranking_options
 @click.option("--loss", type=click.Choice(sorted(LOSSES)), help="Default: logistic for classes, squared for numbers.")
 @click.option("--l1", default=0.0, show_default=True, help="Strength of the l1 penalty.")
@@ -84,9 +90,7 @@ app.add_command(compare_methods, "compare")
 @click.option("--tol", default=1e-3, show_default=True, help="Certified relative gap to reach.")
 @click.option("--max-seconds", type=float, help="Limit on the time of each fit.")
 @click.option("--out", type=click.Path(dir_okay=False), help="Write the model that the verdict recommends here.")
-@click.option(
-    "--save", "kept", type=click.Choice(["recommended", *ARMS, *RANKING_ARMS]), default="recommended", show_default=True
-)
+@click.option("--save", "kept", type=click.Choice(["recommended", *SAVED]), default="recommended", show_default=True)
 @click.option("--report", "page", type=click.Path(dir_okay=False), help="Write a page (HTML) here.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
 @click.pass_context
@@ -100,45 +104,42 @@ def fit(context: click.Context, data: str, **options: Any) -> None:
     validation rows, and the verdict is on test rows apart from these. --out writes the recommended model, --save names
     another.
 
+    With --objective dro the three models are plain, robust to weights of the rows (--ambiguity), and the same after the
+    --outlier-fraction of the rows of largest loss is set aside; they are judged by the mean loss of the worst 10 % of
+    validation rows. Groups may be given, to see the worst.
+
     With --objective two-way-partial-auc or partial-auc there are two classes and no groups: logistic regression,
     balanced logistic regression and a ranking are judged by the part of the ROC curve that --min-tpr and --max-fpr
     leave.
     """
     refuse_other_options(context, options["objective"])
+    if options["bins"] < 2:
+        raise Refused(f"--bins must be at least 2, got {options['bins']}")
     for path in (options["out"], options["page"]):
         refuse_unwritable(path)
     several = len(options["l2"]) > 1
     test = options["validation"] if several and options["test"] is None else options["test"]
     shares = {"validation": options["validation"], "test": test}
-    (_fit_groups if options["objective"] == "group-dro" else fit_ranking)(data, options, shares)
+    {"group-dro": _fit_groups, "dro": fit_tail}.get(options["objective"], fit_ranking)(data, options, shares)
 
 
 def _fit_groups(data: str, options: dict[str, Any], shares: dict[str, Any]) -> None:
     asked = TableOptions(**{name: options[name] for name in TableOptions._fields})
     quiet = options["as_json"]
-    if asked.bins < 2:
-        raise Refused(f"--bins must be at least 2, got {asked.bins}")
     prepared = prepare(read_table(data), asked, data, **shares, seed=options["seed"])
-    out, err = Console(soft_wrap=False), Console(stderr=True)
+    err = Console(stderr=True)
     if not quiet:
-        out.print(column_grid(prepared, data))
+        Console(soft_wrap=False).print(column_grid(prepared, data))
     study = _study(prepared, data, options, err, quiet)
-    if options["out"]:
-        names = tuple(np.unique(prepared.train.groups).tolist())
-        save(TableModel(prepared.encoding, _kept(study, options).model, names), options["out"])
-    if options["page"]:
-        write_report(options["page"], study)
-    if quiet:
-        told = {"command": "fit", **study.to_dict(), "columns": column_dicts(prepared)}
-        told |= {"model": options["out"], "saved": _kept(study, options).key if options["out"] else None}
-        click.echo(json.dumps({**told, "report": options["page"]}, allow_nan=False))
-    else:
-        _tell(out, study, options)
-    raise SystemExit(0 if study.robust.model.stop_ is Stop.CONVERGED else NOT_CERTIFIED)
-
-
-def _kept(study: Study, options: dict[str, Any]) -> Arm:
-    return study.recommended if options["kept"] == "recommended" else study.arm(options["kept"])
+    finish(
+        study,
+        prepared,
+        options,
+        write=write_report,
+        tell=_tell,
+        is_done=study.robust.model.stop_ is Stop.CONVERGED,
+        groups=tuple(np.unique(prepared.train.groups).tolist()),
+    )
 
 
 def _study(prepared: Prepared, data: str, options: dict[str, Any], err: Console, quiet: bool) -> Study:
@@ -169,18 +170,8 @@ def _study(prepared: Prepared, data: str, options: dict[str, Any], err: Console,
         )
 
 
-def _tell(out: Console, study: Study, options: dict[str, Any]) -> None:
-    for note in study.notes:
-        out.print(Text(plain(note), style="dim"))
+def _tell(out: Console, study: Study) -> None:
     out.print(study_grid(study, out.width))
-    _tell_proof(out, study)
-    if options["out"]:
-        out.print(Text(f"Model: {options['out']}, {_kept(study, options).name}"))
-    if options["page"]:
-        out.print(Text(f"Report: {options['page']}"))
-
-
-def _tell_proof(out: Console, study: Study) -> None:
     model = study.robust.model
     proof = model.certificate_
     said = "certified" if model.stop_ is Stop.CONVERGED else f"not certified to {model.tol:g}, {model.stop_}"
@@ -205,7 +196,8 @@ def evaluate(
 ) -> None:
     """Score a model that `xrisk fit` wrote on another table, which is encoded as it was then.
 
-    A model of groups is scored on each group, one of rare positives by its partial AUC.
+    A model of groups is scored on each group, one of rare positives by its partial AUC, one of the worst rows by the
+    mean loss of the worst 10 %.
     """
     if not Path(model).exists():
         raise Refused(f"{model} does not exist")
@@ -215,8 +207,13 @@ def evaluate(
     if not held.any():
         raise Refused(f"{data}: the target {fitted.encoding.target!r} has no values")
     if fitted.ranked is not None:
-        refuse_group_options(context)
+        refuse_group_options(context, ("metric", "min_group_size"), "this one ranks two classes")
         evaluate_ranking(fitted, (model, data), (frame[held], y, int((~held).sum())), as_json)
+        return
+    if fitted.tail is not None:
+        refuse_group_options(context, ("metric",), "this one is judged by the tail of its loss")
+        table = (frame[held], y, int((~held).sum()))
+        evaluate_tail(fitted, (model, data), table, min_group_size=min_group_size, as_json=as_json)
         return
     frame = frame[held]
     groups = group_names(fitted.encoding.group_labels(frame), len(frame))
@@ -276,8 +273,7 @@ def demo(page: str, seed: int, min_group_size: int, as_json: bool) -> None:
         if not as_json:
             out.print(Text(f"\n{study.title}", style="bold"))
             out.print(Text(study.description, style="dim"))
-            out.print(study_grid(study, out.width))
-            _tell_proof(out, study)
+            _tell(out, study)
     write_report(page, studies, title="What the average hides: three tables")
     if as_json:
         told = {"command": "demo", "studies": [study.to_dict() for study in studies], "report": page}

@@ -9,19 +9,27 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from xrisk.applications.arguments import DIVERGENCES, divergences_that_take
+from xrisk.applications.arguments import AMBIGUITIES, DIVERGENCES, divergences_that_take
 from xrisk.estimators.partial_auc import SURROGATES
+from xrisk.estimators.samples import CLASS_STRENGTH, NUMBER_RADIUS
 from xrisk.metrics import MIN_GROUP_SIZE
-from xrisk.study import ARMS, RANKING_ARMS, SCORES
+from xrisk.study import ARMS, RANKING_ARMS, SCORES, TAIL_ARMS
+from xrisk.study.tails import OUTLIERS
 
 NOT_CERTIFIED = 3  # the exit code
 DEFAULT_LOSS = {"classification": "logistic", "regression": "squared"}
-OBJECTIVES = ("group-dro", "two-way-partial-auc", "partial-auc")
+ARMS_OF = {"group-dro": ARMS, "dro": TAIL_ARMS, "two-way-partial-auc": RANKING_ARMS, "partial-auc": RANKING_ARMS}
+OBJECTIVES = tuple(ARMS_OF)
 OF_GROUPS = (
     "groups", "divergence", "alpha", "lam", "loss", "task", "bins", "groups_as_features", "metric", "min_group_size",
 )  # fmt: skip
+OF_ROWS = (
+    "groups", "ambiguity", "alpha", "radius", "strength", "outlier_fraction", "loss", "task", "bins",
+    "groups_as_features", "min_group_size",
+)  # fmt: skip
 OF_OBJECTIVE = {  # options that others do not take
     "group-dro": OF_GROUPS,
+    "dro": OF_ROWS,
     "two-way-partial-auc": ("min_tpr", "max_fpr", "surrogate", "positive"),
     "partial-auc": ("min_tpr", "surrogate", "positive"),
 }
@@ -42,7 +50,12 @@ def divergence_options(command: Callable) -> Callable:
     of_alpha, of_lam = (", ".join(divergences_that_take(number)) for number in ("alpha", "lam"))
     for option in (
         click.option("--lam", default=1.0, show_default=True, help=f"Strength of the cost, for {of_lam}."),
-        click.option("--alpha", default=0.1, show_default=True, help=f"Fraction of the groups, for {of_alpha}."),
+        click.option(
+            "--alpha",
+            default=0.1,
+            show_default=True,
+            help=f"Fraction of the groups (with dro: of the rows), for {of_alpha}.",
+        ),
         click.option(
             "--divergence",
             type=click.Choice(list(DIVERGENCES)),
@@ -53,6 +66,48 @@ def divergence_options(command: Callable) -> Callable:
     ):
         command = option(command)
     return command
+
+
+def ambiguity_options(command: Callable) -> Callable:
+    """The options --ambiguity, --radius, --strength and --outlier-fraction of the worst case over rows."""
+    meanings = "; ".join(f"{word}: {each.meaning}" for word, each in AMBIGUITIES.items())
+    of_ball = " and ".join(word for word, each in AMBIGUITIES.items() if each.ball is not None)
+    for option in (
+        click.option(
+            "--outlier-fraction",
+            type=float,
+            default=OUTLIERS,
+            show_default=True,
+            help="Share of the rows that the third model of dro sets aside, those of largest loss.",
+        ),
+        click.option(
+            "--strength",
+            type=float,
+            help=f"Of the cost, in units of the loss, for {of_ball}. Default for classes: {CLASS_STRENGTH:g}.",
+        ),
+        click.option(
+            "--radius", type=float, help=f"Of the ball, for {of_ball}. Default for numbers: {NUMBER_RADIUS:g}."
+        ),
+        click.option(
+            "--ambiguity",
+            type=click.Choice(list(AMBIGUITIES)),
+            default="kl",
+            show_default=True,
+            help=f"Weights q of the rows near equal ones p over which dro takes the worst case. {meanings}.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def _refuse_other_ambiguity(context: click.Context) -> None:
+    """Refuse numbers that are those of another ambiguity."""
+    word = context.params["ambiguity"]
+    takes = ("radius", "strength") if AMBIGUITIES[word].ball is not None else ("alpha",)
+    for name in _given(context):
+        if name in ("alpha", "radius", "strength") and name not in takes:
+            takers = [each for each in AMBIGUITIES if (AMBIGUITIES[each].ball is None) == (name == "alpha")]
+            raise Refused(f"{_option(name)} goes with --ambiguity {' or '.join(takers)}, not with {word}")
 
 
 def ranking_options(command: Callable) -> Callable:
@@ -80,16 +135,18 @@ def refuse_other_options(context: click.Context, objective: str) -> None:
         takers = [each for each, names in OF_OBJECTIVE.items() if name in names]
         if takers and name not in own:
             raise Refused(f"{_option(name)} goes with --objective {' or '.join(takers)}, not with {objective}")
-    keys = ("recommended", *(ARMS if objective == "group-dro" else RANKING_ARMS))
+    if objective == "dro":
+        _refuse_other_ambiguity(context)
+    keys = ("recommended", *ARMS_OF[objective])
     if context.params["kept"] not in keys:
         raise Refused(f"--save must be one of {', '.join(keys)} for {objective}, got {context.params['kept']!r}")
 
 
-def refuse_group_options(context: click.Context) -> None:
-    """Refuse options of groups for a model without them."""
+def refuse_group_options(context: click.Context, names: tuple[str, ...], why: str) -> None:
+    """Refuse some options of groups for a model that does without, and say why."""
     for name in _given(context):
-        if name in OF_GROUPS:
-            raise Refused(f"{_option(name)} goes with a model of groups, this one ranks two classes")
+        if name in names:
+            raise Refused(f"{_option(name)} goes with a model of groups, {why}")
 
 
 def _given(context: click.Context) -> list[str]:

@@ -10,17 +10,17 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from xrisk.cli.options import NOT_CERTIFIED, Refused
-from xrisk.cli.screen import FRAME, WIDE, column_dicts, column_grid, plain, progress
+from xrisk.cli.ending import finish
+from xrisk.cli.options import Refused
+from xrisk.cli.screen import FRAME, WIDE, column_grid, plain, progress, tell_left_out
 from xrisk.estimators import PartialAUCClassifier, TwoWayPartialAUCClassifier
-from xrisk.persistence import save
 from xrisk.phrases import counted
 from xrisk.report import write_ranking_report
 from xrisk.report.ranking import extra, extra_title, interval, number, proof, region, verdict
-from xrisk.study import RankingArm, RankingScore, RankingStudy, compare_rankings, judge_ranking
+from xrisk.study import RankingScore, RankingStudy, compare_rankings, judge_ranking
 from xrisk.study.ranked import METRIC, few_rows
 from xrisk.tables import Part, RankedClasses, TableModel
-from xrisk.tables.prepare import Prepared, TableOptions, prepare_classes, without_target
+from xrisk.tables.prepare import Prepared, TableOptions, prepare_classes
 from xrisk.tables.read import read_table
 
 MODELS = {"two-way-partial-auc": TwoWayPartialAUCClassifier, "partial-auc": PartialAUCClassifier}
@@ -33,27 +33,21 @@ def fit_ranking(data: str, options: dict[str, Any], shares: dict[str, Any]) -> N
     asked = TableOptions(options["target"], categorical=options["categorical"], drop=options["drop"])
     prepared = prepare_classes(read_table(data), asked, data, **shares, seed=options["seed"])
     classes, about = _classes(prepared, options)
-    out, err = Console(soft_wrap=False), Console(stderr=True)
+    err = Console(stderr=True)
     if not quiet:
-        out.print(column_grid(prepared, data))
+        Console(soft_wrap=False).print(column_grid(prepared, data))
     notes = (about, *prepared.notes)
     with progress(err, enabled=err.is_terminal and not quiet) as watch:
         study = _study(prepared, classes, data, options, notes, watch)
-    if options["out"]:
-        save(TableModel(prepared.encoding, _kept(study, options).model, ranked=study.ranked), options["out"])
-    if options["page"]:
-        write_ranking_report(options["page"], study)
-    if quiet:
-        told = {"command": "fit", **study.to_dict(), "columns": column_dicts(prepared)}
-        told |= {"model": options["out"], "saved": _kept(study, options).key if options["out"] else None}
-        click.echo(json.dumps({**told, "report": options["page"]}, allow_nan=False))
-    else:
-        _tell(out, study, options)
-    raise SystemExit(0 if study.is_done else NOT_CERTIFIED)
-
-
-def _kept(study: RankingStudy, options: dict[str, Any]) -> RankingArm:
-    return study.recommended if options["kept"] == "recommended" else study.arm(options["kept"])
+    finish(
+        study,
+        prepared,
+        options,
+        write=write_ranking_report,
+        tell=_tell,
+        is_done=study.is_done,
+        ranked=study.ranked,
+    )
 
 
 def _classes(prepared: Prepared, options: dict[str, Any]) -> tuple[tuple[str, str], str]:
@@ -111,19 +105,13 @@ def _positive(part: Part, classes: tuple[str, str]) -> Part:
     return part._replace(y=part.y == classes[1])
 
 
-def _tell(out: Console, study: RankingStudy, options: dict[str, Any]) -> None:
-    for note in study.notes:
-        out.print(Text(plain(note), style="dim"))
+def _tell(out: Console, study: RankingStudy) -> None:
     out.print(ranking_grid(study, out.width))
     if study.caution:
         out.print(Text(plain(study.caution), style="bold"))
     found = proof(study)
     for sentence in (f"{found.headline}. {found.text}", verdict(study)):
         out.print(sentence, highlight=False, markup=False)
-    if options["out"]:
-        out.print(Text(f"Model: {options['out']}, {_kept(study, options).name}"))
-    if options["page"]:
-        out.print(Text(f"Report: {options['page']}"))
 
 
 def ranking_grid(study: RankingStudy, width: int) -> Grid:
@@ -174,11 +162,7 @@ def evaluate_ranking(
         click.echo(json.dumps({**told, "classes_not_trained_on": strange}, allow_nan=False))
         return
     out = Console()
-    if without:
-        out.print(Text(without_target(without), style="dim"))
-    if strange:
-        named = ", ".join(map(plain, strange))
-        out.print(Text(f"Classes without training rows, their rows are left out: {named}.", style="dim"))
+    tell_left_out(out, without, strange)
     many = counted(int(known.sum()), "row", "rows")
     grid = _score_grid(f"{plain(data)}, {many}, {found.positives:,} positive ({region(ranked)})", ranked)
     grid.add_row(Text(plain(model)), *_cells(found, ranked))

@@ -15,7 +15,7 @@ from xrisk.metrics import GroupReport, GroupRow
 from xrisk.phrases import counted
 from xrisk.report.phrases import interval, score
 from xrisk.study import Study
-from xrisk.tables.prepare import Prepared, column_rows
+from xrisk.tables.prepare import Prepared, column_rows, without_target
 
 SHOWN = 12  # groups in a table on a terminal; the report has them all
 FOLDED = 3  # groups of few rows in a table on a terminal
@@ -76,6 +76,15 @@ def column_grid(prepared: Prepared, data: str) -> Grid:
     if len(told) > COLUMNS_SHOWN:
         grid.add_row(Text(f"… {len(told) - COLUMNS_SHOWN:,} more"), "", Text("--json tells all", style="dim"))
     return grid
+
+
+def tell_left_out(out: Console, without: int, strange: list[str]) -> None:
+    """The notes of a model's scores: rows without a target, and of classes it does not know."""
+    if without:
+        out.print(Text(without_target(without), style="dim"))
+    if strange:
+        named = ", ".join(map(plain, strange))
+        out.print(Text(f"Classes without training rows, their rows are left out: {named}.", style="dim"))
 
 
 def study_grid(study: Study, width: int) -> Grid:

@@ -24,6 +24,7 @@ from xrisk.registry import savable
 from xrisk.run import Result, Stop
 from xrisk.run.clock import ctrl_c
 from xrisk.solvers.auc.bounded import Ranking, ranking_of
+from xrisk.solvers.base import BOUNDED_ENDINGS
 
 CONVEX = ("squared_hinge", "hinge", "logistic")
 SURROGATES = ("sigmoid", "convex", *CONVEX)
@@ -46,7 +47,7 @@ ANCHORS = (0.1, 0.01, 0.001)  # tried by cross-validation, after the start itsel
 FOLDS = 5
 CV_ROWS = 40_000  # of each class at the most, in cross-validation
 CV_STEPS = 40
-STEPS = 100
+STEPS = 100  # of a descent
 CURVE = 2000  # points of the ROC curve that are kept
 COLLAPSED = 0.02  # spread of scores, of which a margin is one, that is none
 
@@ -159,7 +160,7 @@ class RegionClassifier(TwoClassRobust):
         try:
             with ctrl_c() as pressed:
                 self._descend(training, Descent(self.max_seconds, pressed, watchers))
-            if self.stop_ is not Stop.LOCAL:
+            if self.stop_ not in BOUNDED_ENDINGS:
                 warnings.warn(f"{self.stop_}; {SHORT[self.stop_]}", ConvergenceWarning, stacklevel=USER)
         finally:
             for watcher in watchers:
@@ -175,11 +176,18 @@ class RegionClassifier(TwoClassRobust):
         first = best = ranking.step_at(w0)
         if chosen.anchor < np.inf and not descent.over():
             best = ranking.descended(w0, chosen.anchor, steps, descent.seen, self._last(training, w0))
-        stop = descent.stop(self.max_iter)
+        stop = self._ending(descent, chosen.anchor)
         self.start_, self.anchor_, self.start_score_ = chosen.start, float(chosen.anchor), first.score
         self.certificate_, self.stop_, self.n_iter_ = NOTHING_PROVED, stop, max(1, len(descent.points))
         self.trace_, self.objective_ = tuple(descent.points), float(best.value)
         self._finish(best.w, training, chosen.scores)
+
+    def _ending(self, descent: Descent, anchor: float) -> Stop:
+        """Why the descent ended; the limit of steps is ours, unless that of the user is smaller."""
+        stop = descent.stop(min(STEPS, self.max_iter))
+        if stop is Stop.LOCAL and anchor == np.inf:
+            return Stop.KEPT
+        return Stop.EARLY if stop is Stop.ITERATIONS and self.max_iter >= STEPS else stop
 
     def _last(self, training: Training, w0: np.ndarray) -> np.ndarray:
         """Where the descent begins: at the model of the last fit, if that is asked for and of the right size."""

@@ -7,6 +7,7 @@ import numpy as np
 
 from xrisk.applications import AMBIGUITIES, CLASS_LOSSES, NUMBER_LOSSES, sample_dro
 from xrisk.applications.arguments import as_number, quoted
+from xrisk.certificate.rounding import base_weights
 from xrisk.data.rows import frozen
 from xrisk.estimators.base import (
     FITTED,
@@ -20,7 +21,7 @@ from xrisk.estimators.base import (
 )
 from xrisk.estimators.groups import distribution
 from xrisk.estimators.watching import with_callbacks
-from xrisk.functions import CVaRRisk, WithMasses
+from xrisk.functions import CVaRRisk, WithMasses, worst
 from xrisk.functions.parameters import require
 from xrisk.inner.oracle import exact_values, inner_count
 from xrisk.phrases import counted
@@ -29,10 +30,13 @@ from xrisk.registry import savable
 from xrisk.run import Result, Stop
 from xrisk.run.clock import now
 
-RADIUS = 0.1  # of the ball, where neither radius nor strength is given
+CLASS_STRENGTH = 1.0  # of the cost in log loss, where a classifier is given neither radius nor strength
+NUMBER_RADIUS = 0.1  # of the ball, where a regressor is given neither
 ROUNDS = 20  # of setting rows aside, at most
 FEW = 1e-3  # share of the rows, or three of them, that is warned of where it carries half of the weight
 TELLING = 100  # rows; of fewer nothing is said of their weights
+OPTIMAL = 0.01  # relative gap up to which a model that is constant is the optimum, not where the fit stopped
+FLAT = 0.02  # deviation of the scores of a classifier that is as good as constant: probabilities within half a percent
 
 PARAMETERS = """
     The worst case is over distributions q near the observed one p, in which every row counts the same, or as
@@ -50,7 +54,7 @@ PARAMETERS = """
     alpha : float
         Fraction of the rows, for "cvar".
     radius : float, optional
-        Of the ball, for "kl" and "chi2"; it has no units, unlike ``strength``. {default} if neither is given.
+        Of the ball, for "kl" and "chi2"; it has no units, unlike ``strength``. If neither is given, {default}.
     strength : float, optional
         Of the cost, for "kl" and "chi2", in the units of the loss: a large one is close to the average of all rows, a
         small one to the worst row.
@@ -88,12 +92,12 @@ class HeavyRows(NamedTuple):
     weights: np.ndarray
 
 
-def _documented(first: str, loss: str, intercept: str, example: str) -> str:
+def _documented(first: str, default: str, loss: str, intercept: str, example: str) -> str:
     """The docstring of an estimator of rows."""
     filled = {
         "words": quoted(AMBIGUITIES),
         "meanings": "\n".join(f'        "{word}": {each.meaning};' for word, each in AMBIGUITIES.items())[:-1] + ".",
-        "default": str(RADIUS),
+        "default": default,
         "loss": loss,
         "intercept": intercept,
         "solving": SOLVING,
@@ -107,6 +111,8 @@ def _documented(first: str, loss: str, intercept: str, example: str) -> str:
 
 class SampleRobust(LinearRobust):
     """A model whose inner functions are the losses of single rows."""
+
+    _default: dict[str, float]  # where neither radius nor strength is given
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
@@ -156,7 +162,7 @@ class SampleRobust(LinearRobust):
         if isinstance(self.ambiguity, str) and self.ambiguity == "cvar":
             numbers["alpha"] = self.alpha
         elif self.radius is None and self.strength is None:
-            numbers["radius"] = RADIUS
+            numbers |= self._default
         return sample_dro(
             training.X,
             training.target,
@@ -173,24 +179,24 @@ class SampleRobust(LinearRobust):
         self.outliers_ = np.zeros(0, dtype=np.int64)
         if not self.outlier_fraction:
             return super()._solve(problem, watchers, start)
-        risk, n = problem.outer, inner_count(problem.inner)
-        masses = risk.masses if isinstance(risk, WithMasses) else np.full(n, 1.0 / n)
-        plain = risk.risk if isinstance(risk, WithMasses) else risk
-        begun = now()
-        result = super()._solve(problem._replace(outer=WithMasses(CVaRRisk(1.0), frozen(masses))), watchers, start)
+        masses, begun = base_weights(problem.outer, inner_count(problem.inner)), now()
+        plain = getattr(problem.outer, "risk", problem.outer)
+        result = super()._solve(_weighed(problem, CVaRRisk(1.0), masses), watchers, start)
+        left = masses
         for _ in range(ROUNDS):
-            aside = set_aside(self._losses(problem, result.w), masses, self.outlier_fraction)
-            settled = np.array_equal(aside, self.outliers_) and result.stop is Stop.CONVERGED
-            if settled or (self.max_seconds is not None and now() - begun > self.max_seconds):
+            before, left = left, without_worst(self._losses(problem, result.w), masses, self.outlier_fraction)
+            out_of_time = self.max_seconds is not None and now() - begun > self.max_seconds
+            if np.array_equal(before, left) or out_of_time or result.stop is Stop.INTERRUPTED:
                 break
-            self.outliers_ = aside
-            left = masses.copy()
-            left[aside] = 0.0
-            rest = problem._replace(outer=WithMasses(plain, frozen(left / left.sum())))
-            result = super()._solve(rest, watchers, (result.w, None))
-            if result.stop is Stop.INTERRUPTED:
-                break
+            self.outliers_ = np.flatnonzero((left == 0.0) & (masses > 0.0))
+            result = super()._solve(_weighed(problem, plain, left), watchers, (result.w, None))
         return result
+
+    def _weights(self, problem: Problem, result: Result) -> np.ndarray:
+        """The worst-case distribution: proved by "auto"; of a sampled solver that at its solution."""
+        if isinstance(self.solver, str):
+            return distribution(result.dual[:, 0])
+        return worst(problem.outer, self._losses(problem, result.w), 0.0).weights
 
     def _losses(self, problem: Problem, w: np.ndarray) -> np.ndarray:
         losses = np.empty((inner_count(problem.inner), 1))
@@ -207,7 +213,7 @@ class SampleRobust(LinearRobust):
 
     def _keep(self, problem: Problem, result: Result, training: Training) -> None:
         super()._keep(problem, result, training)
-        self.sample_weights_ = distribution(result.dual[:, 0])
+        self.sample_weights_ = self._weights(problem, result)
         few = concentration(self.sample_weights_)
         if few:
             warnings.warn(
@@ -217,11 +223,19 @@ class SampleRobust(LinearRobust):
             )
 
 
-def set_aside(losses: np.ndarray, masses: np.ndarray, share: float) -> np.ndarray:
-    """Numbers of the rows of largest loss, in order, whose masses together are at most ``share``."""
+def _weighed(problem: Problem, risk: Any, masses: np.ndarray) -> Problem:
+    """The problem under a risk of rows with these masses."""
+    return problem._replace(outer=WithMasses(risk, frozen(masses)))
+
+
+def without_worst(losses: np.ndarray, masses: np.ndarray, share: float) -> np.ndarray:
+    """The masses as a distribution without the ``share`` of largest loss, the last row in part."""
     order = np.argsort(-losses, kind="stable")
-    kept = np.cumsum(masses[order]) <= share * (1.0 + 1e-9)
-    return np.sort(order[kept])
+    before = np.cumsum(masses[order]) - masses[order]
+    left = masses.copy()
+    left[order] -= np.clip(share - before, 0.0, masses[order])
+    left[left < 1e-9 * masses] = 0.0  # what rounding leaves of a row
+    return left / left.sum()
 
 
 def concentration(weights: np.ndarray) -> int:
@@ -239,6 +253,7 @@ def concentration(weights: np.ndarray) -> int:
 class DROClassifier(SampleRobust, LinearRobustClassifier):
     __doc__ = _documented(
         "Linear classifier of least loss under the worst weights of its rows: min over w of max_q Σ qᵢℓᵢ(w) + r(w).",
+        f"the strength is {CLASS_STRENGTH}",
         f"{quoted(CLASS_LOSSES)}; of more than two classes the logistic one is multinomial.",
         " (with more than two classes it is, as the coefficients are)",
         """
@@ -249,13 +264,15 @@ class DROClassifier(SampleRobust, LinearRobustClassifier):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((400, 3))
     >>> y = np.where(X[:, 0] + 0.5 * rng.standard_normal(400) > 0, "yes", "no")
-    >>> clf = xrisk.DROClassifier("kl", radius=0.2).fit(X, y)
+    >>> clf = xrisk.DROClassifier("kl", strength=1.0).fit(X, y)
     >>> clf.certificate_.relative <= 1e-3
     True
     >>> clf.sample_weights_.shape, clf.heaviest_rows(3).rows.shape
     ((400,), (3,))
     """,
     )
+
+    _default = {"strength": CLASS_STRENGTH}  # noqa: RUF012
 
     def __init__(
         self,
@@ -297,11 +314,27 @@ class DROClassifier(SampleRobust, LinearRobustClassifier):
     def _problem(self, training: Training) -> Problem:
         return self._stated(training, self._class_loss())
 
+    def _keep(self, problem: Problem, result: Result, training: Training) -> None:
+        super()._keep(problem, result, training)
+        optimal = result.certificate.relative <= OPTIMAL
+        if optimal and training.X.shape[0] >= TELLING and self._is_flat(training):
+            warnings.warn(
+                "the model is nearly constant: in the worst case over so few rows no linear model is better; a smaller "
+                "radius, or a larger alpha or strength, leaves more of the rows in it",
+                stacklevel=USER + 1,
+            )
+
+    def _is_flat(self, training: Training) -> bool:
+        """Whether the scores of the training rows hardly differ."""
+        scores = training.X @ np.atleast_2d(self.coef_).T
+        return bool(np.std(np.asarray(scores), axis=0).max() < FLAT)
+
 
 @savable
 class DRORegressor(SampleRobust, LinearRobustRegressor):
     __doc__ = _documented(
         "Linear regression of least loss under the worst weights of its rows: min over w of max_q Σ qᵢℓᵢ(w) + r(w).",
+        f"it is {NUMBER_RADIUS}",
         f"{quoted(NUMBER_LOSSES)}; the squared one is ½(z−y)².",
         "",
         """
@@ -317,6 +350,8 @@ class DRORegressor(SampleRobust, LinearRobustRegressor):
     True
     """,
     )
+
+    _default = {"radius": NUMBER_RADIUS}  # noqa: RUF012
 
     def __init__(
         self,

@@ -25,7 +25,7 @@ from xrisk.inner.passes import (
     sampled,
     score_count,
     score_size,
-    values_by_walk,
+    scores_at,
     vjp_by_walk,
     walk,
     walk_rounding,
@@ -33,9 +33,8 @@ from xrisk.inner.passes import (
     with_rows,
 )
 from xrisk.inner.samples import Samples
-from xrisk.inner.visitors import asks_gains, asks_moves, leaves_curvatures
+from xrisk.inner.visitors import LossValues, asks_gains, asks_moves, leaves_curvatures
 
-exact_values.of(Samples)(values_by_walk)
 exact_vjp.of(Samples)(vjp_by_walk)
 
 
@@ -62,6 +61,23 @@ def _(g, rows):
 @score_count.of(Samples)
 def _(g):
     return model_scores(g.model)
+
+
+@exact_values.of(Samples)
+def _(g, w, out):
+    """The losses, without the other numbers that a walk has of every row: rows may be many."""
+    z, scores, visitor = scores_at(g, w), model_scores(g.model), LossValues()
+    look = specialise(model_visit(g.model), visitor, g.model.loss)
+
+    def part(low: int, high: int) -> None:
+        seen = np.empty((scores + 5, min(2 * CHUNK, high - low)))
+        for start, stop in itertools.pairwise(chunks(low, high)):
+            here = np.ascontiguousarray(z[start:stop, 0]) if scores == 1 else z[start:stop]
+            size = z[start:stop, 0]
+            look(visitor, g.model.loss, here, here, size, size, g.model.target[start:stop], seen)
+            out[start:stop, 0] = seen[0, : stop - start]
+
+    in_parts(part, borders(z.shape[0], 0.5 * scores))
 
 
 @walk.of(Samples)

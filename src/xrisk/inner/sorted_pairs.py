@@ -25,6 +25,11 @@ def pair_terms(loss, ahead, behind, share, weight):
     """`PairTerms` of scores ``ahead`` (n,) and ``behind`` (m,), with shares (n,) and weights (m,)."""
 
 
+def sums_by_order(loss: Any) -> bool:
+    """Whether `pair_terms` of a loss take O(n log n), not a look at every pair."""
+    return type(loss) in pair_terms.table
+
+
 @generic
 def pair_rounding(loss, n, m):
     """Relative error of these sums of n and m terms, by the sums of absolute values."""

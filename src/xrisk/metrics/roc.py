@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.metrics.arguments import array_of_numbers, is_number, weights_of
+from xrisk.metrics.counting import block_sums
 
 POINTS = 2000  # more than a picture shows
 
@@ -157,10 +158,8 @@ def thinned(fpr: np.ndarray, tpr: np.ndarray, kept: Any) -> tuple[np.ndarray, np
 
 def block_weights(rows: RankedRows) -> tuple[np.ndarray, np.ndarray]:
     """The weights of positives and of negatives at each distinct score, the highest score first."""
-    block, count = blocks_of(rows.scores)
-    weight = np.ones(len(block)) if rows.weight is None else rows.weight
-    p, q = (np.bincount(block[some], weight[some], count) for some in (rows.positive, ~rows.positive))
-    return p, q
+    weight = np.ones(len(rows.scores)) if rows.weight is None else rows.weight
+    return block_sums(rows.scores, rows.positive, weight, np.argsort(rows.scores))
 
 
 def blocks_of(scores: np.ndarray) -> tuple[np.ndarray, int]:
@@ -196,8 +195,16 @@ def scores_of(name: str, values: Any) -> np.ndarray:
         scores = array_of_numbers(name, scores)
     if scores.dtype.kind == "f" and np.isnan(scores).any():
         raise ValueError(f"{name} must hold no NaN, got {np.isnan(scores).sum()} of them")
-    narrow = {np.dtype(np.float16): np.float32, np.dtype(np.bool_): np.uint8}  # what NumPy sorts slowly, or cannot
-    return scores.astype(narrow.get(scores.dtype, scores.dtype), copy=False)
+    return sortable(scores)
+
+
+def sortable(scores: np.ndarray) -> np.ndarray:
+    """The scores, or others in the same order, of a type that is sorted fast and that kernels are compiled for."""
+    if scores.dtype.itemsize > 8:
+        return np.unique(scores, return_inverse=True)[1]
+    kind, wide = scores.dtype.kind, scores.dtype.itemsize == 8
+    chosen = {"f": np.float64 if wide else np.float32, "u": np.uint64 if wide else np.int64}.get(kind, np.int64)
+    return np.ascontiguousarray(scores, dtype=chosen)
 
 
 def _column(name: str, values: Any) -> np.ndarray:
@@ -231,7 +238,7 @@ def _two_classes(y_true: np.ndarray) -> list[Any]:
         raise ValueError(f"y_true must hold no NaN, got {np.isnan(y_true).sum()} of them")
     if y_true.dtype.kind in "biuf":  # without sorting them
         classes = np.array([y_true.min(), y_true.max()])
-        two = bool(classes[0] != classes[1]) and bool(((y_true == classes[0]) | (y_true == classes[1])).all())
+        two = classes[0] != classes[1] and sum(np.count_nonzero(y_true == k) for k in classes) == len(y_true)
     else:
         classes, two = _sorted_labels(y_true), True
     if not two or len(classes) != 2:

@@ -47,6 +47,32 @@ def axis_of(values: list[float], most: float) -> Scale:
     return Scale(max(low - room, 0.0), min(high + room, most))
 
 
+def placed(across: Scale, up: Scale, height: int, x: Any, y: Any) -> list[tuple[float, float]]:
+    """Points of a curve in a panel, across in per cent and down in pixels; those that fall together once."""
+    points = [(across.at(a), round(height * (1.0 - up.at(b) / 100.0), 1)) for a, b in zip(x, y, strict=True)]
+    return list(dict.fromkeys(points))
+
+
+def marks_figure(
+    found: list[tuple[Any, float, float, float]], texts: list[tuple[str, str]], most: float
+) -> dict[str, Any]:
+    """One score for every model with its interval: (model, score, low, high), and number and interval as text."""
+    scale = axis_of([end for _, *ends in found for end in ends], most)
+    lines = [
+        {"key": arm.key, "name": arm.name, "words": arm.words, "value": value, "interval": interval}
+        | {"at": scale.at(score), "low": scale.at(low), "high": scale.at(high)}
+        for (arm, score, low, high), (value, interval) in zip(found, texts, strict=True)
+    ]
+    levels = ticks(*scale)
+    levels = levels if len(levels) > 2 else ticks(*scale, 10)
+    return {"lines": lines, "ticks": [{"at": scale.at(v), "name": level_name(v)} for v in levels]}
+
+
+def level_name(value: float) -> str:
+    """A round number beside an axis, where there is little room: 2000000 is 2e6."""
+    return f"{value:g}".replace("e+0", "e")
+
+
 def _axis(values: list[float], metric: str) -> Scale:
     return axis_of(values, 1.0 if metric in SHARES else math.inf)
 

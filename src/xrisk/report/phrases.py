@@ -12,6 +12,7 @@ from xrisk.run import Stop
 from xrisk.study import Study
 from xrisk.study.scores import SHARES
 
+WORDY = 1e8  # from here on a number is shorter with an exponent
 THIN = "\u202f"  # narrow no-break space
 
 
@@ -51,7 +52,32 @@ def score(value: float | None, metric: str) -> str:
     """A score: per cent for accuracies, four digits for errors and losses."""
     if value is None:
         return "–"
-    return percent(value) if metric in SHARES else f"{value:#.4g}"
+    return percent(value) if metric in SHARES else loss_number(value)
+
+
+def loss_number(value: float) -> str:
+    """A loss, in four digits; the zeros at the end are digits too."""
+    return rounded(value, "#.4g")
+
+
+def rounded(value: float, form: str) -> str:
+    """A number in the digits of a format; one of thousands and millions without an exponent.
+
+    Examples
+    --------
+    >>> from xrisk.report.phrases import rounded
+    >>> rounded(0.51234, "#.3g"), rounded(51234.0, "+.3g"), rounded(1e12, ".3g")
+    ('0.512', '+51200', '1e+12')
+    """
+    text = format(value, form)
+    if "e+" in text and abs(value) < WORDY:
+        text = format(float(text), "+.0f" if form.startswith("+") else ".0f")
+    return text.removesuffix(".")
+
+
+def loss_interval(low: float, high: float) -> str:
+    """The ends of an interval of a loss."""
+    return "–".join(rounded(end, "#.3g") for end in (low, high))
 
 
 def interval(row: Any, metric: str) -> str:
@@ -60,7 +86,7 @@ def interval(row: Any, metric: str) -> str:
         return ""
     if metric in SHARES:
         return f"{100.0 * row.score_low:.0f}–{100.0 * row.score_high:.0f}"
-    return f"{row.score_low:#.3g}–{row.score_high:#.3g}"
+    return loss_interval(row.score_low, row.score_high)
 
 
 def objective(study: Study) -> str:
@@ -94,10 +120,10 @@ def summary(study: Study) -> str:
     if None in (arm.worst for arm in study.arms):
         return f"{noun} {whole}. No group has {study.min_group_size} {study.judged_on} rows: nothing is said of groups."
     worst = _each(study, [arm.worst for arm in study.arms])
-    return f"{noun} on the worst group: {worst}; {whole}. Recommended: {study.recommended.name}{_reserve(study)}."
+    return f"{noun} on the worst group: {worst}; {whole}. Recommended: {study.recommended.name}{reserve(study)}."
 
 
-def _reserve(study: Study) -> str:
+def reserve(study: Any) -> str:
     """What must be said together with a recommendation."""
     is_constant = study.is_nearly_constant and study.recommended.key == study.robust.key
     return ", though in training it is hardly better than a constant model" if is_constant else ""
@@ -147,7 +173,7 @@ def verdict(study: Study) -> str:
     many = counted(found.groups, "group", "groups")
     out = f" ({left} left out)" if found.small else ""
     judged = f"Judged by {study.metric} on the worst of {many} of at least {rows}{out}"
-    simplest = f"Recommended is the simplest that no other is sure to beat: {best.name}{_reserve(study)}."
+    simplest = f"Recommended is the simplest that no other is sure to beat: {best.name}{reserve(study)}."
     return f"{judged}; with 95 % confidence, in {_unit(study)}: {pairs}. {simplest}"
 
 
@@ -159,6 +185,21 @@ def compared(study: Any, found: Any, signed: Callable[[float], str]) -> str:
         one, other, low, high = other, one, -high, -low
     ends = f"{signed(low)} to {signed(high)}"
     return f"{one} beats {other} by {ends}" if low > 0.0 else f"{one} and {other} cannot be told apart ({ends})"
+
+
+def differences(study: Any, signed: Callable[[float], str], between: str = "less") -> list[dict[str, str]]:
+    """The rows of a table of differences between models, of any study with models by key."""
+    return [
+        {"pair": f"{study.arm(each.key).name} {between} {study.arm(each.other).name}", "low": signed(each.low)}
+        | {"high": signed(each.high), "said": _better(study, each)}
+        for each in study.verdict.differences
+    ]
+
+
+def _better(study: Any, found: Any) -> str:
+    if found.low <= 0.0 <= found.high:
+        return "cannot be told apart"
+    return f"{study.arm(found.key if found.low > 0.0 else found.other).name} is better"
 
 
 def worst_group(report: GroupReport, shown: Callable[[str], str] = str) -> str:

@@ -1,15 +1,16 @@
 """A page about a study of rankings: verdict, ROC curves, the region that counts."""
 
 import os
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from xrisk.metrics.roc import inside
-from xrisk.report.figures import Scale, axis_of, ticks
+from xrisk.report.figures import Scale, marks_figure, placed, ticks
 from xrisk.report.page import filled, write_page
-from xrisk.report.phrases import THIN, Card, Proof, compared, percent, proof_of
-from xrisk.study import Difference, RankingScore, RankingStudy
+from xrisk.report.phrases import THIN, Card, Proof, compared, differences, percent, proof_of
+from xrisk.study import RankingScore, RankingStudy
 from xrisk.study.ranked import METRIC
 from xrisk.tables import RankedClasses
 
@@ -54,20 +55,10 @@ def _view(study: RankingStudy) -> dict[str, Any]:
             | {"train": number(arm.train), "extra": extra(arm.test, study.ranked)}
             for arm in study.arms
         ],
-        "differences": [
-            {"pair": f"{study.arm(each.key).name} less {study.arm(each.other).name}", "low": signed(each.low)}
-            | {"high": signed(each.high), "said": _better(study, each)}
-            for each in study.verdict.differences
-        ],
+        "differences": differences(study, signed),
         "score_figure": score_figure(study),
         "panels": curve_panels(study),
     }
-
-
-def _better(study: RankingStudy, found: Difference) -> str:
-    if found.low <= 0.0 <= found.high:
-        return "cannot be told apart"
-    return f"{study.arm(found.key if found.low > 0.0 else found.other).name} is better"
 
 
 def number(value: float) -> str:
@@ -174,8 +165,8 @@ def proof(study: RankingStudy) -> Proof:
     )
     limit = "" if study.is_done else f" The fit was cut short: {model.stop_}."
     text = (
-        "A bounded surrogate is not convex and has no certificate: the fit ends in a local optimum, and another model "
-        f"may be better on the training rows too. {came}{chosen}{limit}"
+        "A bounded surrogate is not convex and has no certificate: the fit ends in a local optimum or short of "
+        f"one, and another model may be better on the training rows too. {came}{chosen}{limit}"
     )
     return Proof(False, "Nothing is proved of the optimum", text)
 
@@ -193,15 +184,9 @@ def cards(study: RankingStudy) -> list[Card]:
 
 def score_figure(study: RankingStudy) -> dict[str, Any]:
     """The partial AUC of every model with its interval."""
-    ends = [end for arm in study.arms for end in (arm.test.low, arm.test.high, arm.test.score)]
-    scale = axis_of(ends, 1.0)
-    lines = [
-        {"key": arm.key, "name": arm.name, "words": arm.words, "value": number(arm.test.score)}
-        | {"interval": interval(arm.test), "at": scale.at(arm.test.score)}
-        | {"low": scale.at(arm.test.low), "high": scale.at(arm.test.high)}
-        for arm in study.arms
-    ]
-    return {"lines": lines, "ticks": [{"at": scale.at(v), "name": f"{v:g}"} for v in ticks(*scale)]}
+    found = [(arm, arm.test.score, arm.test.low, arm.test.high) for arm in study.arms]
+    texts = [(number(arm.test.score), interval(arm.test)) for arm in study.arms]
+    return marks_figure(found, texts, 1.0)
 
 
 def curve_panels(study: RankingStudy) -> list[dict[str, Any]]:
@@ -218,16 +203,13 @@ def curve_panels(study: RankingStudy) -> list[dict[str, Any]]:
 
 def _panel(study: RankingStudy, across: Scale, up: Scale) -> dict[str, Any]:
     ranked = study.ranked
-
-    def place(fpr: Any, tpr: Any) -> list[tuple[float, float]]:
-        points = [(across.at(f), round(HEIGHT * (1.0 - up.at(t) / 100.0), 1)) for f, t in zip(fpr, tpr, strict=True)]
-        return list(dict.fromkeys(points))
-
+    place = partial(placed, across, up, HEIGHT)
     lines = [(arm.key, place(*inside(arm.curve.fpr, arm.curve.tpr, up.low, across.high))) for arm in study.arms]
     top, bottom = place([0.0, ranked.max_fpr], [1.0, ranked.min_tpr])
     names = {"across": ticks(*across), "up": ticks(*up)}
     return {
         "height": HEIGHT,
+        "names": ("false positive rate", "true positive rate"),
         "lines": lines,
         "area": place(*study.asked.curve.polygon.T),
         "region": {"width": bottom[0], "height": bottom[1] - top[1]},

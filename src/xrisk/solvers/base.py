@@ -2,7 +2,7 @@
 
 import enum
 import numbers
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -26,6 +26,8 @@ class Stop(enum.Enum):
     SECONDS = "the budget of seconds is used up"
     ROUNDING = "the method can do no better in floating point"
     LOCAL = "a local optimum: the surrogate is bounded, not convex, and nothing is proved of it"
+    EARLY = "as many steps as a bounded surrogate is given, short of a local optimum: nothing is proved of it"
+    KEPT = "the start is kept, nothing was sure to be better: the surrogate is bounded, and nothing is proved of it"
     FLAT = "the objective is flat to the tolerance but w still moves: the minimum may not be attained"
     UNBOUNDED = "the objective falls without bound"
     INTERRUPTED = "interrupted: this is the best point seen so far"
@@ -33,6 +35,9 @@ class Stop(enum.Enum):
 
     def __str__(self) -> str:
         return self.value
+
+
+BOUNDED_ENDINGS = (Stop.LOCAL, Stop.EARLY, Stop.KEPT)  # of fits of a bounded surrogate that nobody cut short
 
 
 class Solver(Protocol):
@@ -72,6 +77,14 @@ class Solver(Protocol):
 
     def oracles(self, problem: Problem, t: int) -> Oracles:
         """Calls of the oracles in the first t iterations, full passes included."""
+
+
+class PointToProve(NamedTuple):
+    """What a certificate looks at: parameters, dual weights, slopes of the losses."""
+
+    w: np.ndarray
+    dual: np.ndarray | None
+    slopes: Any = None
 
 
 @generic
@@ -305,7 +318,7 @@ def register_full_batch(cls: type, endings: tuple[Stop | None, ...], phase: str)
 
     check_state.of(cls)(lambda solver, state: check_code("ended", state.ended, endings))
     known_stop.of(cls)(lambda solver, state: endings[state.ended])
-    known_phase.of(cls)(lambda solver, state: phase)
+    known_phase.of(cls)(lambda solver, state: phase if state.t else "start")
     known_value.of(cls)(lambda solver, state: state.value)
     known_gap.of(cls)(lambda solver, state: state.gap)
     iterations_made.of(cls)(lambda solver, state, asked: state.t)

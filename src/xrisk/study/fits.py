@@ -81,9 +81,7 @@ def compare(
     >>> study.verdict.groups, study.verdict.small  # groups of at least 30 validation rows, and of fewer
     (2, 2)
     """
-    metric, strengths = metric_for(model, metric), tuple(l2 or (model.l2,))
-    if len(strengths) > 1 and test is None:
-        raise ValueError(f"test must be given to choose from {len(strengths)} l2: the rows that choose cannot judge")
+    metric, strengths = metric_for(model, metric), strengths_of(model, l2, test)
     order = np.argsort(train.groups, kind="stable")  # in the order of groups all three problems share their kernels
     train = Part(train.X[order], np.asarray(train.y)[order], train.groups[order])
     said: list[str] = list(notes)
@@ -95,7 +93,7 @@ def compare(
         tried = [_arm(key, clone(model).set_params(l2=each), parts, rule, said) for each in strengths]
         arms.append(max(tried, key=lambda arm: _chosen_by(arm, SCORES[metric])))
         done += WORK[key]
-    beside = _beside_a_constant(arms[-1].model, train)
+    beside = beside_a_constant(arms[-1].model, train, "in the worst mixture of training groups", CURES, train.groups)
     watch("done", 1.0)
     return Study(
         title=title,
@@ -105,7 +103,7 @@ def compare(
         arms=tuple(arms),
         verdict=_verdict(arms, parts[2], SCORES[metric], min_group_size),
         judged_on="validation" if test is None else "test",
-        sizes=_sizes(model, train, validation, test),
+        sizes=sizes_of(model, train, validation, test),
         is_nearly_constant=bool(beside),
         bounds=_bounds(arms[-1].model),
         settings={**parameters(model, strengths), **rule, **(settings or {})},
@@ -120,6 +118,7 @@ ARMS = {
     "reweighted": ("Re-weighted", "the mean over the groups of their mean losses"),
     "robust": ("Robust", "the loss of the worst groups"),
 }
+CURES = "larger groups, a larger alpha or lam, or features that tell more may help"
 HARDLY = 0.02  # of the objective: what a model must gain on a constant one to be worth a name
 WORK = {"erm": 1.0, "reweighted": 1.0, "robust": 2.5}  # rough shares of the time
 
@@ -175,17 +174,24 @@ def is_open(warning: warnings.WarningMessage) -> bool:
     return issubclass(warning.category, ConvergenceWarning)
 
 
-def _beside_a_constant(model: Any, train: Part) -> list[str]:
+def strengths_of(model: Any, l2: tuple[float, ...] | None, test: Part | None) -> tuple[float, ...]:
+    """The strengths to choose from; rows that choose among several cannot judge."""
+    strengths = tuple(l2 or (model.l2,))
+    if len(strengths) > 1 and test is None:
+        raise ValueError(f"test must be given to choose from {len(strengths)} l2: the rows that choose cannot judge")
+    return strengths
+
+
+def beside_a_constant(model: Any, train: Part, where: str, cures: str, *groups: np.ndarray) -> list[str]:
     """A sentence where the robust model is hardly better than one that gives every row the same score."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        constant = clone(model).fit(np.zeros((train.y.size, 1)), train.y, groups=train.groups)
+        constant = clone(model).fit(np.zeros((train.y.size, 1)), train.y, *groups)
     found, least = model.certificate_.primal, constant.certificate_.primal
     if not found > (1.0 - HARDLY) * least:
         return []
-    worst = f"in the worst mixture of training groups it loses {found:.4g}, a constant score {least:.4g}"
-    help_is = "larger groups, a larger alpha or lam, or features that tell more may help"
-    return [f"The robust model is hardly better than a constant one: {worst}; {help_is}."]
+    worst = f"{where} it loses {found:.4g}, a constant score {least:.4g}"
+    return [f"The robust model is hardly better than a constant one: {worst}; {cures}."]
 
 
 def _compile(model: Any, train: Part) -> None:
@@ -195,7 +201,8 @@ def _compile(model: Any, train: Part) -> None:
         clone(model).set_params(max_iter=2).fit(train.X, train.y, groups=train.groups)
 
 
-def _sizes(model: Any, train: Part, validation: Part, test: Part | None) -> dict[str, Any]:
+def sizes_of(model: Any, train: Part, validation: Part, test: Part | None) -> dict[str, Any]:
+    """What the rows are, for the page: how many of each kind, group and class."""
     parts = (train, validation) if test is None else (train, validation, test)
     names, counts = np.unique(np.concatenate([part.groups for part in parts]), return_counts=True)
     y = np.concatenate([part.y for part in parts])

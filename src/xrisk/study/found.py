@@ -93,11 +93,11 @@ class Study(NamedTuple):
             "data": self.sizes,
             "is_nearly_constant": self.is_nearly_constant,
             "models": [_arm_dict(arm) for arm in self.arms],
-            "certificate": {key: _finite(value) for key, value in robust.certificate_._asdict().items()},
+            "certificate": {key: finite(value) for key, value in robust.certificate_._asdict().items()},
             "certified": robust.stop_ is Stop.CONVERGED,
             "stop": str(robust.stop_),
             "groups": [{"name": name, "weight": weight, "risk": risk} for name, weight, risk in weights],
-            "bounds": [{key: _finite(value) for key, value in point._asdict().items()} for point in self.bounds],
+            "bounds": [{key: finite(value) for key, value in point._asdict().items()} for point in self.bounds],
             "settings": self.settings,
             "notes": list(self.notes),
             "versions": self.versions,
@@ -105,17 +105,19 @@ class Study(NamedTuple):
         }
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """The value, or None where it is a number that JSON does not know."""
     return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def about(arm: Any) -> dict[str, Any]:
+    """What is told of a model of any study, for JSON."""
+    return {"key": arm.key, "name": arm.name, "minimises": arm.words, "l2": arm.l2, "seconds": arm.seconds}
 
 
 def _arm_dict(arm: Arm) -> dict[str, Any]:
     return {
-        "key": arm.key,
-        "name": arm.name,
-        "minimises": arm.words,
-        "l2": arm.l2,
-        "seconds": arm.seconds,
+        **about(arm),
         "worst": None if arm.worst is None else arm.worst._asdict(),
         "validation": arm.validation.to_dict(),
         "test": arm.test.to_dict(),

@@ -7,7 +7,9 @@ from sklearn.metrics import roc_auc_score, roc_curve
 
 from xrisk.metrics import RocRegion, partial_auc_interval, partial_auc_score
 from xrisk.run import Stop
-from xrisk.study.verdict import CONFIDENCE, Difference
+from xrisk.solvers.base import BOUNDED_ENDINGS
+from xrisk.study.found import about
+from xrisk.study.verdict import CONFIDENCE, PairedVerdict
 from xrisk.tables import RankedClasses
 
 METRIC = "partial AUC"
@@ -48,17 +50,6 @@ class RankingArm(NamedTuple):
     seconds: float  # of the fit
 
 
-class RankingVerdict(NamedTuple):
-    """Which model the rows recommend, and what of it is sure."""
-
-    recommended: str  # key of the first model, from the simplest on, that no other is sure to beat
-    differences: tuple[Difference, ...]  # of every pair
-
-    def to_dict(self) -> dict[str, Any]:
-        """The verdict as dicts, lists, numbers and strings, ready for JSON."""
-        return {"recommended": self.recommended, "differences": [each._asdict() for each in self.differences]}
-
-
 class RankingStudy(NamedTuple):
     """What `compare_rankings` found; `xrisk.report.render_ranking` makes a page of it."""
 
@@ -66,7 +57,7 @@ class RankingStudy(NamedTuple):
     description: str
     ranked: RankedClasses  # what was asked
     arms: tuple[RankingArm, ...]  # logistic, balanced, ranking
-    verdict: RankingVerdict
+    verdict: PairedVerdict
     judged_on: str  # "validation" or "test", the rows of the verdict
     sizes: dict[str, Any]  # rows, features, classes
     settings: dict[str, Any]
@@ -92,7 +83,7 @@ class RankingStudy(NamedTuple):
     @property
     def is_done(self) -> bool:
         """Whether no limit ran out before the fit had ended."""
-        return self.asked.model.stop_ is (Stop.CONVERGED if self.is_convex else Stop.LOCAL)
+        return self.asked.model.stop_ in ((Stop.CONVERGED,) if self.is_convex else BOUNDED_ENDINGS)
 
     @property
     def caution(self) -> str:
@@ -135,11 +126,7 @@ class RankingStudy(NamedTuple):
 
 def _arm_dict(arm: RankingArm) -> dict[str, Any]:
     return {
-        "key": arm.key,
-        "name": arm.name,
-        "minimises": arm.words,
-        "l2": arm.l2,
-        "seconds": arm.seconds,
+        **about(arm),
         "train": arm.train,
         "validation": arm.validation,
         "test": arm.test._asdict(),

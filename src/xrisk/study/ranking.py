@@ -8,17 +8,16 @@ from sklearn.base import clone
 
 from xrisk.estimators import GroupDROClassifier
 from xrisk.metrics import partial_auc_difference, partial_auc_score, roc_region
-from xrisk.study.fits import is_open, parameters, row_counts, timed, versions
+from xrisk.study.fits import is_open, parameters, row_counts, strengths_of, timed, versions
 from xrisk.study.ranked import (
     RankingArm,
     RankingStudy,
-    RankingVerdict,
     class_counts,
     judge_ranking,
     region_options,
     resampling,
 )
-from xrisk.study.verdict import Difference, simplest
+from xrisk.study.verdict import Difference, PairedVerdict, simplest
 from xrisk.tables import RankedClasses
 from xrisk.tables.rows import Part
 
@@ -82,9 +81,7 @@ def compare_rankings(
     >>> [arm.key for arm in study.arms]
     ['logistic', 'balanced', 'ranking']
     """
-    strengths = tuple(l2 or (model.l2,))
-    if len(strengths) > 1 and test is None:
-        raise ValueError(f"test must be given to choose from {len(strengths)} l2: the rows that choose cannot judge")
+    strengths = strengths_of(model, l2, test)
     ranked = RankedClasses(*classes, float(model.min_tpr), float(getattr(model, "max_fpr", 1.0)))
     parts, said = (train, validation, validation if test is None else test), list(notes)
     ranked.check()
@@ -150,7 +147,7 @@ def _arm(key: str, fitted: tuple[Any, float], parts: Parts, ranked: RankedClasse
     )
 
 
-def _verdict(arms: list[RankingArm], part: Part, ranked: RankedClasses) -> RankingVerdict:
+def _verdict(arms: list[RankingArm], part: Part, ranked: RankedClasses) -> PairedVerdict:
     scores = [arm.model.decision_function(part.X) for arm in arms]
     options = {**region_options(ranked), **resampling(part.y.size)}
     differences = []
@@ -159,7 +156,7 @@ def _verdict(arms: list[RankingArm], part: Part, ranked: RankedClasses) -> Ranki
             found = partial_auc_difference(part.y, scores[k], scores[j], **options)
             differences.append(Difference(arms[k].key, arms[j].key, found.low, found.high))
     keys = tuple(arm.key for arm in arms)
-    return RankingVerdict(
+    return PairedVerdict(
         simplest(keys, tuple(differences), [arm.test.score for arm in arms]),
         tuple(differences),
     )

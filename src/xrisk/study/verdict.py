@@ -11,7 +11,7 @@ DRAWS = 2000
 
 
 class Difference(NamedTuple):
-    """By how much one model is better than another, on the same rows: its worst group, or its partial AUC."""
+    """By how much one model is better than another, on the same rows: its worst group, its partial AUC, its tail."""
 
     key: str
     other: str
@@ -30,6 +30,17 @@ class Verdict(NamedTuple):
     def to_dict(self) -> dict[str, Any]:
         """The verdict as dicts, lists, numbers and strings, ready for JSON."""
         return {**self._asdict(), "differences": [each._asdict() for each in self.differences]}
+
+
+class PairedVerdict(NamedTuple):
+    """Which model the rows recommend, and what of it is sure, where all rows judge together."""
+
+    recommended: str  # key of the first model, from the simplest on, that no other is sure to beat
+    differences: tuple[Difference, ...]  # of every pair
+
+    def to_dict(self) -> dict[str, Any]:
+        """The verdict as dicts, lists, numbers and strings, ready for JSON."""
+        return {"recommended": self.recommended, "differences": [each._asdict() for each in self.differences]}
 
 
 def decide(

@@ -43,6 +43,8 @@ class TableModel(BaseEstimator):
         Names of the groups of the training rows; plain models were fitted without them.
     ranked : RankedClasses, optional
         Of a model that ranks two classes: which they are. It was fitted on whether a row is positive.
+    tail : float, optional
+        Of a model of the worst case over rows: the fraction of the rows whose mean loss judges it.
     """
 
     def __init__(
@@ -51,11 +53,13 @@ class TableModel(BaseEstimator):
         model: Any = None,
         groups: tuple[str, ...] = (),
         ranked: RankedClasses | None = None,
+        tail: float | None = None,
     ) -> None:
         self.encoding = encoding
         self.model = model
         self.groups = groups
         self.ranked = ranked
+        self.tail = tail
 
     def __sklearn_is_fitted__(self) -> bool:
         return self.model is not None
@@ -68,10 +72,12 @@ class TableModel(BaseEstimator):
         if not isinstance(self.groups, tuple) or not all(isinstance(name, str) for name in self.groups):
             raise ValueError(f"groups must be names of groups, got {self.groups!r}")
         _check_linear(self.model, len(self.encoding.feature_names()), self.encoding.task == "classification")
-        if self.ranked is None:
-            _check_groups(self.model)
-        else:
+        if self.ranked is not None:
             _check_ranked(self.ranked, self.model)
+        elif self.tail is not None:
+            _check_tail(self.tail, self.model)
+        else:
+            _check_groups(self.model)
 
     def predict(self, frame: Any) -> np.ndarray:
         """Predictions for the rows of a table."""
@@ -101,6 +107,13 @@ def _check_linear(model: Any, features: int, is_class: bool) -> None:
 def _check_groups(model: Any) -> None:
     if not hasattr(model, "groups_"):
         raise ValueError(f"model must be one of groups, got {model!r}")
+
+
+def _check_tail(tail: Any, model: Any) -> None:
+    if not isinstance(tail, float) or not 0.0 < tail <= 1.0:
+        raise ValueError(f"tail must be a fraction of the rows, in (0, 1], got {tail!r}")
+    if not hasattr(model, "sample_weights_"):
+        raise ValueError(f"model must be one of the worst case over rows, got {model!r}")
 
 
 def _check_ranked(ranked: Any, model: Any) -> None:

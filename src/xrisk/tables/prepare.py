@@ -30,13 +30,14 @@ class TableOptions(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """A table ready for `xrisk.study.compare`."""
+    """A table ready for a study."""
 
     encoding: TableEncoding
     train: Part
     validation: Part
     test: Part | None  # where rows were asked for that choose nothing
     notes: tuple[str, ...]
+    numbers: np.ndarray  # of the training rows in the table that was read, from 1 on
 
 
 class Labelled(NamedTuple):
@@ -74,12 +75,30 @@ def prepare_classes(
     return _prepared(Labelled(frame, "classification", y, y, (), tuple(notes)), options, (validation, test), seed)
 
 
+def prepare_rows(
+    read: Read, options: TableOptions, path: str, *, validation: float, test: float | None = None, seed: int
+) -> Prepared:
+    """The same for the tail of the rows: groups may be given, without any all rows are one."""
+    if options.groups:
+        return prepare(read, options, path, validation=validation, test=test, seed=seed)
+    notes = list(read.notes)
+    frame = _checked(read, options, path, notes)
+    task, y = _targets(frame, options, path)
+    rows = Labelled(frame, task, y, np.full(y.size, "all rows"), (), tuple(notes))
+    return _prepared(rows, options, (validation, test), seed)
+
+
 def _prepared(rows: Labelled, options: TableOptions, shares: tuple[float, float | None], seed: int) -> Prepared:
     positions = _positions(rows, *shares, seed)
     encoding = _encoding(rows, positions[0], options)
     parts = [Part(encoding.encode(rows.frame.iloc[part]), rows.y[part], rows.groups[part]) for part in positions]
     return Prepared(
-        encoding, parts[0], parts[1], parts[2] if len(parts) > 2 else None, (*rows.notes, *encoding_notes(encoding))
+        encoding,
+        parts[0],
+        parts[1],
+        parts[2] if len(parts) > 2 else None,
+        (*rows.notes, *encoding_notes(encoding)),
+        1 + np.asarray(rows.frame.index)[positions[0]],
     )
 
 
@@ -117,11 +136,8 @@ def _encoding(rows: Labelled, train: np.ndarray, options: TableOptions) -> Table
 def _labelled(read: Read, options: TableOptions, path: str) -> Labelled:
     target, notes = options.target, list(read.notes)
     frame = _checked(read, options, path, notes)
-    task = guess_task(frame[target]) if options.task == "auto" else options.task
-    y = TableEncoding(target, task, (), (), ()).targets(frame)[0]
-    if task == "classification":
-        _check_classes(y, target, path)
-    elif not options.groups:
+    task, y = _targets(frame, options, path)
+    if task == "regression" and not options.groups:
         raise ValueError(f"groups must be given, as the target {target!r} is a number and gives no groups by itself")
     if not options.groups:
         notes.append("No groups were given: the classes are the groups.")
@@ -133,6 +149,17 @@ def _labelled(read: Read, options: TableOptions, path: str) -> Labelled:
         notes.append(f"{rows} no group in at least one column: there it is called 'missing'.")
     groups = np.array(grouping.names, dtype=str)[grouping.labels]
     return Labelled(frame, task, y, groups, columns, tuple(notes))
+
+
+def _targets(frame: Any, options: TableOptions, path: str) -> tuple[str, np.ndarray]:
+    """The task, guessed where it is not said, and the targets (n,)."""
+    task = guess_task(frame[options.target]) if options.task == "auto" else options.task
+    y = TableEncoding(options.target, task, (), (), ()).targets(frame)[0]
+    if task == "classification":
+        _check_classes(y, options.target, path)
+    elif y.min() == y.max():
+        raise ValueError(f"{path}: the target {options.target!r} is {y[0]:g} on every row")
+    return task, y
 
 
 def _checked(read: Read, options: TableOptions, path: str, notes: list[str]) -> Any:
@@ -148,7 +175,7 @@ def _with_target(frame: Any, target: str, path: str, notes: list[str]) -> Any:
         raise ValueError(f"{path}: the target {target!r} has no values")
     if missing.any():
         notes.append(without_target(int(missing.sum())))
-        frame = frame[~missing].reset_index(drop=True)
+        frame = frame[~missing]
     if len(frame) < LEAST_ROWS:
         rows = counted(len(frame), "row", "rows")
         raise ValueError(f"{path} has {rows} with a target, at least {LEAST_ROWS} are needed")

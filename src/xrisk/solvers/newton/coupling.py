@@ -75,6 +75,11 @@ def coupling_of(outer, n, m):
 
 @coupling_of.otherwise
 def _(outer, n, m):
+    if is_risk(outer) and not risk_outer.implemented(outer):
+        raise ValueError(
+            f"Newton and L-BFGS take risks of the form min_c c + mean f(u − c), got {type(outer).__name__}: RowNewton "
+            "takes it over single rows with a penalty of l1 and l2 norms"
+        )
     if is_risk(outer):
         f = risk_outer(outer, n)
         return _piece_coupling(f) if outer_is_piece(f) else Thresholded(outer, f)

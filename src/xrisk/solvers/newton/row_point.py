@@ -1,6 +1,7 @@
 """A risk over single rows at one point: losses, the worst case among them, gradient, Hessian, what is left to gain."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from xrisk.inner.visitors import SmoothedTerms
 from xrisk.problem import Problem, penalty_at
 from xrisk.solvers.newton.algebra import factored
 from xrisk.solvers.newton.barrier import Walls, wall_diagonal, wall_gradient, wall_short
+from xrisk.solvers.newton.smoothed import bends
 
 MAX_VARIABLES = 5000  # of a dense Hessian
 HESSIAN_ROWS = 50  # for each variable, at the least
@@ -104,16 +106,18 @@ def _(rho, chosen):
 def look(task: RowTask, x: np.ndarray, z: np.ndarray, theta: float, near: tuple[float, ...]) -> RowPoint:
     """The point x of scores z at smoothing ``theta``."""
     n, scores = z.shape
-    done = walk(task.inner, SmoothedTerms(theta * task.size), Scores(z, z, z[:, 0], z[:, 0], NONE), np.ones(n))
+    each = np.broadcast_to(1.0, n)
+    sums, coefs = walk(task.inner, SmoothedTerms(theta * task.size), Scores(z, z, z[:, 0], z[:, 0], NONE), each)
     task.passes[1] += 1
-    smooth, losses, held = (np.ascontiguousarray(done.sums[:, k]) for k in range(3))
-    slopes = done.coefs[:scores]
-    curvature = done.coefs[scores] if done.coefs.shape[0] > scores else NONE
+    smooth = np.ascontiguousarray(sums[:, 0])
+    losses, held = (sums[:, 1].copy(), sums[:, 2].copy()) if bends(task.inner) else (smooth, smooth)
+    del sums  # as large as four columns of the data
+    slopes, curvature = coefs[:scores], coefs[scores] if coefs.shape[0] > scores else NONE
     if not np.isfinite(smooth).all():  # a step too long for exp
         nowhere = Worst(np.zeros(n), np.inf, np.inf, np.zeros(n), np.zeros((0, n)), NONE, near)
         return RowPoint(x, z, losses, slopes, curvature, nowhere, -np.inf, theta)
     case = worst(task.problem.outer, smooth, risk_smoothing(task.problem.outer, theta * task.size, n), near)
-    proven = case.value + float(case.weights @ (held - smooth))
+    proven = case.value + (float(case.weights @ (held - smooth)) if held is not smooth else 0.0)
     return RowPoint(x, z, losses, slopes, curvature, case, proven, theta)
 
 
@@ -173,15 +177,15 @@ def slope_gap(task: RowTask, point: RowPoint, grad: np.ndarray) -> float:
     return cost + min(share, 1.0) * float(point.case.weights @ np.abs(point.losses))
 
 
-def direction(task: RowTask, point: RowPoint, grad: np.ndarray) -> np.ndarray:
-    """−H⁻¹ grad, by a factorisation or by conjugate gradients, whichever costs less."""
-    rows, scores, d = pass_rows(task.inner), score_count(task.inner), grad.size
+def solve_with(task: RowTask, point: RowPoint) -> Any:
+    """g ↦ H⁻¹g, by a factorisation or by conjugate gradients, whichever costs less."""
+    rows, scores, d = pass_rows(task.inner), score_count(task.inner), point.x.size
     live = np.count_nonzero(point.case.weights) / point.z.shape[0]
     gram = row_work(rows) * scores**2 * live * min(1.0, _most_rows(task, d) / point.z.shape[0]) + d**3 / 3.0
-    solves = 2.0 * SOLVES * row_bytes(rows) * scores
-    if d <= MAX_VARIABLES and gram / PRODUCT_RATE <= solves / READ_RATE:
-        return -factored(hessian(task, point), np.zeros(d, dtype=bool), np.zeros(d))(grad)
-    return _by_conjugate_gradients(task, point, grad)
+    products = 2.0 * SOLVES * row_bytes(rows) * scores
+    if d <= MAX_VARIABLES and gram / PRODUCT_RATE <= products / READ_RATE:
+        return factored(hessian(task, point), np.zeros(d, dtype=bool), np.zeros(d))
+    return partial(_by_conjugate_gradients, task, point)
 
 
 def _most_rows(task: RowTask, d: int) -> float:
@@ -192,11 +196,13 @@ def _most_rows(task: RowTask, d: int) -> float:
 def hessian(task: RowTask, point: RowPoint) -> np.ndarray:
     """Hessian (d, d) of the smoothed objective: only rows with a weight enter."""
     H, case, scores = np.zeros((point.x.size,) * 2), point.case, score_count(task.inner)
-    share = np.ones(point.z.shape[0])
+    share: Any = 1.0
     if scores == 1:
-        bends = case.weights * point.curvature + case.curvature * point.slopes[0] ** 2
-        bends, share = _thinned(bends, _most_rows(task, point.x.size))
-        H += row_gram(pass_rows(task.inner), bends)
+        bent = point.slopes[0] ** 2
+        bent *= case.curvature
+        bent += case.weights * point.curvature
+        bent, share = _thinned(bent, _most_rows(task, point.x.size))
+        H += row_gram(pass_rows(task.inner), bent)
     else:
         at = SmoothedTerms(point.theta * task.size), Scores(point.z, point.z, point.z[:, 0], point.z[:, 0], NONE)
         add_hessian(task.inner, *at, NONE, case.weights, H)
@@ -220,17 +226,17 @@ def _add_squares(task: RowTask, c: np.ndarray, slopes: np.ndarray, H: np.ndarray
                 H[b * d : (b + 1) * d, a * d : (a + 1) * d] += block
 
 
-def _thinned(bends: np.ndarray, most: float) -> tuple[np.ndarray, np.ndarray]:
+def _thinned(bent: np.ndarray, most: float) -> tuple[np.ndarray, Any]:
     """A sample of about ``most`` rows by their size that weighs as much as all, and by how much each was raised."""
-    if np.count_nonzero(bends) <= 2.0 * most:
-        return bends, np.ones(bends.size)
-    steps = np.floor(np.cumsum(bends) * (most / bends.sum()) + 0.5)
-    kept = np.diff(steps, prepend=0.0) * (bends.sum() / most)
-    return kept, np.divide(kept, bends, out=np.zeros(bends.size), where=bends > 0.0)
+    if np.count_nonzero(bent) <= 2.0 * most:
+        return bent, 1.0
+    steps = np.floor(np.cumsum(bent) * (most / bent.sum()) + 0.5)
+    kept = np.diff(steps, prepend=0.0) * (bent.sum() / most)
+    return kept, np.divide(kept, bent, out=np.zeros(bent.size), where=bent > 0.0)
 
 
 def _by_conjugate_gradients(task: RowTask, point: RowPoint, grad: np.ndarray) -> np.ndarray:
-    """−H⁻¹ grad to a tenth, scaled by the columns: every product reads the rows twice."""
+    """H⁻¹ grad to a tenth, scaled by the columns: every product reads the rows twice."""
     case, mu = point.case, point.theta * task.size
     held = wall_diagonal(task.walls, point.x, mu) + point.theta * task.ridge
     pulls = [adjoint(task.inner, vector * point.slopes) for vector in case.vectors]
@@ -244,7 +250,7 @@ def _by_conjugate_gradients(task: RowTask, point: RowPoint, grad: np.ndarray) ->
             out -= factor * float(pull @ v) * pull
         return out
 
-    x, left = np.zeros_like(grad), -grad
+    x, left = np.zeros_like(grad), grad.copy()
     rest = left / scale
     way, size = rest, float(left @ rest)
     first = size
@@ -259,7 +265,7 @@ def _by_conjugate_gradients(task: RowTask, point: RowPoint, grad: np.ndarray) ->
         if size <= 1e-2 * min(1.0, first) * first:
             break
         way = rest + size / before * way
-    return x if x.any() else -grad / scale
+    return x if x.any() else grad / scale
 
 
 def _bent(point: RowPoint, dz: np.ndarray) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Newton's method for risks over single rows: a step is made of the rows that have a weight in the worst case."""
 
+from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -10,14 +11,14 @@ from xrisk.certificate.rounding import base_weights
 from xrisk.compile import canonical
 from xrisk.data.products import sampled_rows
 from xrisk.data.rows import frozen
-from xrisk.data.threads import one_thread_each
+from xrisk.data.threads import Interrupted, one_thread_each
 from xrisk.functions.smoothing import smoothable_loss
 from xrisk.functions.worst import worst
 from xrisk.inner.oracle import Oracles, inner_samples, inner_size
 from xrisk.inner.passes import Slopes, pass_loss, score_size, scores_at, with_loss
 from xrisk.inner.samples import Samples
 from xrisk.problem import Problem
-from xrisk.solvers.base import Stop, check_positive, known_certificate, known_slopes, register_full_batch
+from xrisk.solvers.base import PointToProve, Stop, check_positive, known_certificate, known_slopes, register_full_batch
 from xrisk.solvers.card import CERTIFIABLE, MethodCard, Need, require
 from xrisk.solvers.newton.barrier import wall_count, walls_of
 from xrisk.solvers.newton.row_point import (
@@ -25,13 +26,13 @@ from xrisk.solvers.newton.row_point import (
     RowTask,
     along,
     at_rows,
-    direction,
     gradient,
     inward,
     look,
     outward,
     slope_gap,
     smoothing_gap,
+    solve_with,
     value_at,
 )
 from xrisk.solvers.newton.smoothed import START, VANISHING, bends, centred_columns, next_step
@@ -40,11 +41,16 @@ SAMPLE = 0.05  # share of the rows to start with
 SAMPLE_TOL = 0.02  # to which these are solved
 LEAST_SAMPLE = 2000  # rows, and eight for each variable
 WARM = 1e-2  # first smoothing where the start is good
-CUT = 0.15  # by which the smoothing falls
+CUT = 0.1  # by which the smoothing falls
+NUDGE = 1e-3  # by which it is changed to see where the path goes
+CENTRED = 1.0  # decrement, beside the error of the smoothing, up to which a point is near the path
+FINE = 1e-6  # relative gap from which on proofs are made on the way
+ROUNDS = 50  # on a sample, at most
 SHARE = 0.3  # of the tolerance that the smoothing may cost
 ASKED = 0.8  # of the tolerance: an estimate is not a proof
 TRIALS = 40
-STUCK = 12  # iterations in a row that bring nothing, after which rounding has ended progress
+STUCK = 25  # iterations in a row that bring nothing, after which rounding has ended progress
+PROGRESS = 1e-3  # of what is asked for: a fall of the objective that is something
 IN_VAIN = 3  # certificates in a row that bring nothing
 LEAST = 1e-12  # of the first objective: a gap that is none, where the optimum is zero
 LEAST_SMOOTHING = 1e-13
@@ -100,6 +106,8 @@ class RowNewton(NamedTuple):
     ----------
     tol : float
         Certified relative gap at which a run ends.
+    weights : ndarray (rows, 1), optional
+        Dual weights to certify a warm start with.
 
     References
     ----------
@@ -119,6 +127,7 @@ class RowNewton(NamedTuple):
     """
 
     tol: float = 1e-3
+    weights: np.ndarray = np.zeros((0, 0))
 
     def card(self) -> MethodCard:
         return MethodCard(
@@ -141,11 +150,15 @@ class RowNewton(NamedTuple):
         return w
 
     def init(self, problem: RowTask, x: np.ndarray, rng: np.random.Generator) -> RowState:
-        first = value_at(problem, look(problem, zero := np.zeros(x.size), scores_at(problem.inner, zero), 0.0, ()))
-        w, theta = (x, WARM) if x.any() else (sample_solution(self, problem), WARM)
-        theta = theta if w.any() else START
-        inside = inward(problem, w)
-        return state_at(problem, inside, scores_at(problem.inner, inside), theta, ASKED * self.tol, abs(first))
+        zero = np.zeros(x.size)
+        first = value_at(problem, look(problem, zero, scores_at(problem.inner, zero), 0.0, ()))
+        w = x if x.any() else sample_solution(problem)
+        inside, theta = inward(problem, w), WARM if w.any() else START
+        state = state_at(problem, inside, scores_at(problem.inner, inside), theta, ASKED * self.tol, abs(first))
+        if x.any():  # a warm start may be all there is to do
+            with suppress(Interrupted):
+                state = _proved_at_start(problem, self, state)
+        return state
 
     def advance(self, problem: RowTask, state: RowState, n_steps: int, rng: Any) -> RowState:
         with one_thread_each():
@@ -203,7 +216,7 @@ def row_task(problem: Problem) -> RowTask:
     return task._replace(size=size, ridge=ridge)
 
 
-def sample_solution(solver: RowNewton, task: RowTask) -> np.ndarray:
+def sample_solution(task: RowTask) -> np.ndarray:
     """The parameters that solve a sample of the rows, roughly; zero where all rows are few."""
     n, d = task.problem.inner.model.target.size, task.columns.size
     if SAMPLE * n < max(LEAST_SAMPLE, 8 * d):
@@ -213,9 +226,10 @@ def sample_solution(solver: RowNewton, task: RowTask) -> np.ndarray:
     model = model._replace(rows=sampled_rows(model.rows, chosen), target=frozen(model.target[chosen]))
     part = row_task(task.problem._replace(inner=Samples(model), outer=at_rows(task.problem.outer, chosen)))
     zero = np.zeros(d)
+    rough = RowNewton(np.inf)  # whatever is proved ends it
     state = state_at(part, zero, scores_at(part.inner, zero), START, SAMPLE_TOL, 0.0)
-    while state.gap > SAMPLE_TOL * abs(state.value) and state.t < 50 and state.since < STUCK:
-        state = newton_step(part, state)
+    while state.t < ROUNDS and not state.ended:
+        state = row_step(part, rough, state)
     return state.w
 
 
@@ -225,7 +239,7 @@ def state_at(task: RowTask, x: np.ndarray, z: np.ndarray, theta: float, tol: flo
     value, y = value_at(task, point), _dual(point)
     return RowState(
         outward(task, x), x, z, y, np.array(point.case.near), theta, tol, value,
-        np.inf, np.inf, np.inf, -np.inf, size, 0, 0, 0, *task.passes.tolist(), 0,
+        np.inf, np.inf, np.inf, -np.inf, size, 0, 0, 0, int(task.passes[0]), int(task.passes[1]), 0,
     )  # fmt: skip
 
 
@@ -233,79 +247,152 @@ def _dual(point: RowPoint) -> np.ndarray:
     return (point.case.weights.size * point.case.weights)[:, None]
 
 
+class Way(NamedTuple):
+    """Where a step goes; nothing of the rows, which are many."""
+
+    dx: np.ndarray  # (d,) Newton's direction
+    slope: float  # of the smoothed objective along it
+    tangent: np.ndarray  # (d,) of the path of smoothings; empty far from it
+    theta: float  # the next smoothing
+
+
 def row_step(task: RowTask, solver: RowNewton, state: RowState) -> RowState:
-    """One Newton step; where the estimated gap is small enough, the certificate."""
+    """The certificate, where the estimated gap is small enough; else a Newton step."""
     before = task.passes.copy()
-    if state.gap <= state.tol * abs(state.value) or state.since > STUCK:
-        state = _certified(task, solver, state)
+    state, grad, short = measure(task, state)
+    if state.gap <= state.tol * abs(state.value) or state.since > STUCK or _worth_a_proof(state):
+        with suppress(Interrupted):
+            state = _certified(task, solver, state)
     if not state.ended:
-        state = newton_step(task, state)
+        state = newton_step(task, state, way_at(task, state, grad, short))
     values, gradients = (task.passes - before).tolist()
     return state._replace(values=state.values + values, gradients=state.gradients + gradients)
 
 
-def newton_step(task: RowTask, state: RowState) -> RowState:
-    """A step at the smoothing of the state, less of it where that is what the gap is made of."""
+def measure(task: RowTask, state: RowState) -> tuple[RowState, np.ndarray, float]:
+    """The state with its gap, the gradient there, and what of the gap is due to the smoothing."""
     point = look(task, state.x, state.z, state.theta, tuple(state.near))
     grad = gradient(task, point)
-    dx = direction(task, point, grad)
-    decrement = -float(grad @ dx)
-    if not decrement > 0.0:  # rounding, or a Hessian that is none
+    short = smoothing_gap(task, point, state.value)
+    gap = short + slope_gap(task, point, grad)
+    since = 0 if gap < 0.9 * state.best else state.since + 1
+    return state._replace(gap=gap, best=min(gap, state.best), since=since, t=state.t + 1), grad, short
+
+
+def way_at(task: RowTask, state: RowState, grad: np.ndarray, short: float) -> Way:
+    """Newton's direction; near the path of smoothings, whose error is ``short``, its tangent and where to go on it."""
+    point = look(task, state.x, state.z, state.theta, tuple(state.near))
+    solve, theta, goal = solve_with(task, point), point.theta, state.tol * abs(state.value)
+    dx = -solve(grad)
+    slope = float(grad @ dx)
+    if not slope < 0.0:  # rounding, or a Hessian that is none
         dx = -grad / (task.walls.l2 + task.columns**2)
-        decrement = -float(grad @ dx)
-    point = _searched(task, point, dx, -decrement)
-    grad = gradient(task, point)
+        slope = float(grad @ dx)
+    if short <= SHARE * goal or -slope > CENTRED * short or theta <= LEAST_SMOOTHING:
+        return Way(dx, slope, np.zeros(0), theta)
+    close = look(task, state.x, state.z, (1.0 - NUDGE) * theta, point.case.near)
+    tangent = solve(gradient(task, close) - grad) / (NUDGE * theta)
+    return Way(dx, slope, tangent, max(theta * max(CUT, SHARE * goal / short), LEAST_SMOOTHING))
+
+
+def newton_step(task: RowTask, state: RowState, way: Way) -> RowState:
+    """The state after a step."""
+    point = _along_path(task, state, way) if way.tangent.size else _searched(task, state, way)
     value = value_at(task, point)
-    short, off = smoothing_gap(task, point, value), slope_gap(task, point, grad)
-    better = short + off < 0.9 * state.best
-    goal, theta = state.tol * abs(value), point.theta
-    if short > SHARE * goal and (off <= short or decrement <= short):
-        theta = max(theta * max(CUT, min(SHARE * goal / short, 1.0)) if theta > 0.0 else 0.0, LEAST_SMOOTHING)
+    fell = state.value - value > PROGRESS * state.tol * abs(state.value)
     return state._replace(
-        w=outward(task, point.x), x=point.x, z=point.z, y=_dual(point), near=np.array(point.case.near), theta=theta,
-        value=value, gap=short + off, best=min(state.best, short + off), since=0 if better else state.since + 1,
-        t=state.t + 1,
+        w=outward(task, point.x), x=point.x, z=point.z, near=np.array(point.case.near), theta=point.theta,
+        value=value, since=0 if fell or way.tangent.size else state.since, y=_dual(point),
     )  # fmt: skip
 
 
-def _searched(task: RowTask, here: RowPoint, dx: np.ndarray, slope: float) -> RowPoint:
-    """A step along dx that takes most of the slope away; slopes keep digits that differences of values lose."""
-    dz = scores_at(task.inner, dx)
-    low, high, t, best = (0.0, slope), None, 1.0, here
+def _along_path(task: RowTask, state: RowState, way: Way) -> RowPoint:
+    """A step to less smoothing by the tangent of the path, or to more if the path turns too sharply for that."""
+    theta, near = way.theta, tuple(state.near)
+    while theta < 0.7 * state.theta:
+        dx = way.dx + (theta - state.theta) * way.tangent
+        slope = along(task, look(task, state.x, state.z, theta, near), dx, scores_at(task.inner, dx))
+        if slope < 0.0:
+            return _searched(task, state, way._replace(dx=dx, slope=slope, theta=theta))
+        theta = np.sqrt(theta * state.theta)
+    return look(task, state.x, state.z, 0.5 * state.theta, near)
+
+
+def _searched(task: RowTask, state: RowState, way: Way) -> RowPoint:
+    """A step that takes most of the slope away; slopes keep digits that differences of values lose."""
+    dz, near = scores_at(task.inner, way.dx), tuple(state.near)
+    low, high, t = (0.0, way.slope), None, 1.0
     for _ in range(TRIALS):
-        trial = look(task, here.x + t * dx, here.z + t * dz, here.theta, best.case.near)
-        there = along(task, trial, dx, dz)
-        if abs(there) <= 0.5 * abs(slope):
+        trial = look(task, state.x + t * way.dx, state.z + t * dz, way.theta, near)
+        there = along(task, trial, way.dx, dz)
+        if abs(there) <= 0.5 * abs(way.slope):
             return trial
-        if there < 0.0:
-            low, best = (t, there), trial
-        else:
-            high = (t, there)
+        low, high = ((t, there), high) if there < 0.0 else (low, (t, there))
+        near = trial.case.near
+        del trial  # as large as some columns of the data
         t = next_step(low, high, np.inf)
-    return best
+    return look(task, state.x + low[0] * way.dx, state.z + low[0] * dz, way.theta, near)
 
 
-class Known(NamedTuple):
-    """What `certify_measured` looks at."""
+def _worth_a_proof(state: RowState) -> bool:
+    """Whether a proof on the way is worth its passes: asked for many digits, rounding may end what is left of it."""
+    return state.gap <= FINE * abs(state.value) and state.gap < 0.1 * (state.primal - state.dual)
 
-    w: np.ndarray
-    dual: np.ndarray
-    slopes: Slopes
+
+def _proved_at_start(task: RowTask, solver: RowNewton, state: RowState) -> RowState:
+    """The state of a warm start with what the weights given, or the worst case at it, prove."""
+    y = _dual(look(task, state.x, state.z, LEAST_SMOOTHING, ()))
+    y = solver.weights if solver.weights.shape == y.shape else y
+    proven = _certified(task, solver, state._replace(y=y, theta=LEAST_SMOOTHING))
+    if proven.ended == ENDINGS.index(Stop.CONVERGED):
+        return proven
+    return state._replace(primal=proven.primal, dual=proven.dual)
 
 
 def _certified(task: RowTask, solver: RowNewton, state: RowState) -> RowState:
     """The state with what its weights and slopes prove; asked for more where that is not enough."""
     slopes = Slopes(state.z, state.z, np.zeros(state.z.shape[0]), state.theta * task.size)
-    known = task.measured()
-    made = known.passes.copy()
-    found = certify_measured(known, Known(state.w, state.y, slopes), solver.tol)
-    task.passes[:] += known.passes - made
-    brought = found.primal < state.primal or found.dual > state.dual
-    state = state._replace(primal=min(found.primal, state.primal), dual=max(found.dual, state.dual))
-    found = proved(state)
-    if found.relative <= solver.tol or max(found.gap, found.primal) <= LEAST * state.size:
+    before = state.primal - state.dual
+    state = _with_proof(task, solver, state, PointToProve(state.w, state.y, slopes))
+    if not _reached(solver, state) and state.gap <= state.tol * abs(state.value):
+        state = _with_proof(task, solver, state, _moved_dual(task, state))
+    if _reached(solver, state):
         return state._replace(ended=ENDINGS.index(Stop.CONVERGED))
-    tries = 0 if brought else state.tries + 1
+    if state.gap > state.tol * abs(state.value) and state.since <= STUCK:
+        return state
+    tries = 0 if state.primal - state.dual < 0.9 * before else state.tries + 1
     if tries >= IN_VAIN or state.since > STUCK:
         return state._replace(ended=ENDINGS.index(Stop.ROUNDING))
     return state._replace(tol=0.2 * state.tol, tries=tries)
+
+
+def _with_proof(task: RowTask, solver: RowNewton, state: RowState, point: PointToProve) -> RowState:
+    known = task.measured()
+    made = known.passes.copy()
+    found = certify_measured(known, point, solver.tol)
+    task.passes[:] += known.passes - made
+    return state._replace(primal=min(found.primal, state.primal), dual=max(found.dual, state.dual))
+
+
+def _reached(solver: RowNewton, state: RowState) -> bool:
+    """Whether the gap is small beside the optimum; an optimum of zero, a perfect fit, has no digits to compare."""
+    found = proved(state)
+    return found.relative <= solver.tol or max(found.gap, found.primal) <= LEAST * state.size
+
+
+def _moved_dual(task: RowTask, state: RowState) -> PointToProve:
+    """Weights and slopes moved to first order along Newton's step, which balances the gradient.
+
+    Columns of unlike scales need it: no w in floating point is as nearly stationary as these are.
+    """
+    point = look(task, state.x, state.z, state.theta, tuple(state.near))
+    case, dx = point.case, -solve_with(task, point)(gradient(task, point))
+    dz = scores_at(task.inner, dx)
+    du = (point.slopes * dz.T).sum(axis=0)
+    moved = case.weights + case.curvature * du
+    for scale, vector in zip(case.scales, case.vectors, strict=True):
+        moved -= scale * float(vector @ du) * vector
+    moved = np.maximum(moved, 0.5 * case.weights)
+    gain = np.divide(case.weights, moved, out=np.zeros(moved.size), where=moved > 0.0)
+    slopes = Slopes(state.z, dz, gain, state.theta * task.size)
+    return PointToProve(state.w, (moved.size * moved)[:, None], slopes)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
-from xrisk.compile import kernel, worthwhile
+from xrisk.compile import kernel, prefetch, worthwhile
 from xrisk.data.rows import fetch_row
 from xrisk.functions import KLBallRisk, KLRisk, WithMasses, risk_weights
 from xrisk.functions.ambiguity import reweigh
@@ -37,6 +37,11 @@ class RowBatch(NamedTuple):
 @generic
 def new_rows(g, size):
     """Room for a batch of ``size`` rows."""
+
+
+@generic
+def ask_for_row(g, k):
+    """Tell the memory that row k and its target are about to be read."""
 
 
 @generic
@@ -102,11 +107,16 @@ def _(g, size):
     )
 
 
+@ask_for_row.of(Samples)
+def _(g, k):
+    fetch_row(g.model.rows, k)
+    prefetch(g.model.target.reshape((-1, 1)), k)
+
+
 @place_row.of(Samples)
 def _(g, k, batch, b):
     batch.rows[b] = k
     batch.target[b] = g.model.target[k]
-    fetch_row(g.model.rows, k)
 
 
 @read_losses.of(Samples)
@@ -279,9 +289,11 @@ def draw_rows(g, rho, rng, batch):
     n, total = inner_count(g), 0.0
     while total <= 0.0:
         for b in range(batch.rows.size):
-            k = uniform_index(rng, 0, n)
-            place_row(g, k, batch, b)
-            batch.factors[b] = mass_factor(rho, k, n)
+            batch.rows[b] = uniform_index(rng, 0, n)
+            ask_for_row(g, batch.rows[b])
+        for b in range(batch.rows.size):  # what was asked for arrives together
+            place_row(g, batch.rows[b], batch, b)
+            batch.factors[b] = mass_factor(rho, batch.rows[b], n)
             total += batch.factors[b]
 
 
