@@ -48,6 +48,7 @@ reproduce: $(READY)
 	$(BIN)/python experiments/staco/study.py
 	$(BIN)/python experiments/staco/tables.py
 	$(BIN)/python experiments/alexr/study.py
+	$(BIN)/python experiments/scdro/tables.py && $(BIN)/python experiments/scdro/study.py
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache
