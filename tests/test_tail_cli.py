@@ -65,7 +65,7 @@ def test_json_tells_what_was_found(told):
     assert told["recommended"] == told["verdict"]["recommended"]
     assert (told["saved"], told["judged_on"], told["certified"]) == ("robust", "validation", True)
     assert {model["groups"]["worst"]["name"] for model in told["models"]} <= {"east", "west"}
-    assert (told["settings"]["radius"], told["settings"]["strength"]) == (None, 1.0)
+    assert (told["settings"]["radius"], told["settings"]["strength"]) == (0.1, None)
     assert "alpha" not in told["settings"]
 
 

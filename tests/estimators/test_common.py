@@ -281,10 +281,11 @@ def test_an_automatic_model_is_stored_with_its_trace(case, tmp_path, fitted):
 
 
 @every_case
-def test_nothing_of_the_data_is_kept_but_weights_of_rows(case):
+def test_nothing_of_the_data_is_kept_but_weights_and_losses_of_rows(case):
     models = [case.fit(pick=np.tile(np.arange(len(Y)), copies)) for copies in (1, 20)]
     for model in models:
-        vars(model).pop("sample_weights_", None)
+        for name in ("sample_weights_", "sample_losses_"):
+            vars(model).pop(name, None)
     sizes = [len(pickle.dumps(model)) for model in models]
     assert sizes[1] - sizes[0] < 400
 

@@ -174,6 +174,21 @@ def test_a_count_that_is_none_is_told():
         DROClassifier("kl", strength=1.0).fit(X, Y).heaviest_rows(0)
 
 
+def test_a_class_that_is_set_aside_is_warned_of():
+    rare = np.where(np.arange(len(Y)) < 6, 1, -1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.filterwarnings("error", message="all rows of class")
+        with pytest.raises(UserWarning, match="all rows of class 1 were set aside: outlier_fraction must be below"):
+            DROClassifier("kl", strength=1.0, outlier_fraction=0.1, l2=0.1).fit(X, rare)
+
+
+def test_rows_of_equal_weight_are_listed_by_their_loss():
+    model = DRORegressor("cvar", alpha=0.5).fit(X, NUMBERS)
+    heavy = model.heaviest_rows(5)
+    assert heavy.rows[0] == np.argmax(model.sample_losses_)
+
+
 def test_masses_of_zero_rows_weigh_nothing():
     weight = np.where(np.arange(len(Y)) % 5 == 0, 0.0, 1.0)
     model = DROClassifier(CVaRRisk(0.9)).fit(X, Y, sample_weight=weight)

@@ -75,6 +75,8 @@ PARAMETERS = """
         The model.
     sample_weights_ : ndarray (rows,)
         The worst-case distribution over the training rows.
+    sample_losses_ : ndarray (rows,)
+        Their losses.
     outliers_ : ndarray
         Numbers of the rows that were set aside.
 {fitted}
@@ -143,11 +145,11 @@ class SampleRobust(LinearRobust):
         Returns
         -------
         HeavyRows
-            Numbers of rows and their weights, heaviest first.
+            Numbers of rows and their weights, heaviest first; of equal weights the larger loss.
         """
         require(isinstance(count, int | np.integer) and count >= 1, "count", count, "a whole number from 1 on")
         weights = self.sample_weights_
-        order = np.argsort(-weights, kind="stable")[:count]
+        order = np.lexsort((-self.sample_losses_, -weights))[:count]
         order = order[weights[order] > 0.0]
         return HeavyRows(order, weights[order])
 
@@ -198,7 +200,7 @@ class SampleRobust(LinearRobust):
         """The worst-case distribution: proved by "auto"; of a sampled solver that at its solution."""
         if isinstance(self.solver, str):
             return distribution(result.dual[:, 0])
-        return worst(problem.outer, self._losses(problem, result.w), 0.0).weights
+        return worst(problem.outer, self.sample_losses_, 0.0).weights
 
     def _losses(self, problem: Problem, w: np.ndarray) -> np.ndarray:
         losses = np.empty((inner_count(problem.inner), 1))
@@ -211,10 +213,14 @@ class SampleRobust(LinearRobust):
 
     def _check_fitted(self) -> None:
         super()._check_fitted()
-        check_finite("sample_weights_", getattr(self, "sample_weights_", None))
+        for name in ("sample_weights_", "sample_losses_"):
+            check_finite(name, getattr(self, name, None))
+        if self.sample_weights_.shape != self.sample_losses_.shape:
+            raise ValueError(f"sample_losses_ must be one for each of the sample_weights_, got {self.sample_losses_!r}")
 
     def _keep(self, problem: Problem, result: Result, training: Training) -> None:
         super()._keep(problem, result, training)
+        self.sample_losses_ = self._losses(problem, result.w)
         self.sample_weights_ = self._weights(problem, result)
         few = concentration(self.sample_weights_)
         if few:
@@ -320,6 +326,14 @@ class DROClassifier(SampleRobust, LinearRobustClassifier):
             warnings.warn(
                 "the model is nearly constant: in the worst case over so few rows no linear model is better; a smaller "
                 "radius, or a larger alpha or strength, leaves more of the rows in it",
+                stacklevel=USER + 1,
+            )
+
+        lost = set(training.y.tolist()) - set(np.delete(training.y, self.outliers_).tolist())
+        if lost:
+            warnings.warn(
+                f"all rows of class {lost.pop()!r} were set aside: outlier_fraction must be below the share of the rarest "
+                f"class, got {self.outlier_fraction}",
                 stacklevel=USER + 1,
             )
 
