@@ -332,8 +332,8 @@ class DROClassifier(SampleRobust, LinearRobustClassifier):
         lost = set(training.y.tolist()) - set(np.delete(training.y, self.outliers_).tolist())
         if lost:
             warnings.warn(
-                f"all rows of class {lost.pop()!r} were set aside: outlier_fraction must be below the share of the rarest "
-                f"class, got {self.outlier_fraction}",
+                f"all rows of class {lost.pop()!r} were set aside: outlier_fraction must be below the share of the "
+                f"rarest class, got {self.outlier_fraction}",
                 stacklevel=USER + 1,
             )
 
