@@ -177,6 +177,7 @@ def test_the_method_is_chosen_by_its_cost():
     assert isinstance(planned(Auto(), wide)[0].solver, SmoothedLBFGS)
 
 
+@pytest.mark.slow
 def test_more_variables_than_a_matrix_holds_end_certified():
     rng = np.random.default_rng(0)
     rows = scipy.sparse.random_array((400, 1_000_000), density=2e-5, format="csr", rng=rng)

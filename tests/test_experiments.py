@@ -41,6 +41,7 @@ def test_the_page_has_the_table_that_was_measured(study, name):
     assert study.as_markdown(EXPECTED[name]) in (FOLDER / "README.md").read_text()
 
 
+@pytest.mark.slow
 def test_ten_states_are_evaluated_in_the_order_that_was_measured(study):
     found = study.summary(study.compare(STUDIES["mdp-10"], STUDIES["mdp-10"]["methods"], seeds=3))
     final = {name: known["final_gap"] for name, known in found.items()}

@@ -110,6 +110,7 @@ def test_neighbours_go_on_beyond_the_grid_and_come_back():
     assert neighbours({"step": 1.0}, {"step": (1e-6, 1.0)}) == [{"step": 1e-6}, {"step": 10.0}]
 
 
+@pytest.mark.slow
 def test_processes_give_the_same_race_as_none():
     asked = {"budget": Budget(iterations=50), "seeds": [0, 1], "grid": {"step": (0.01, 0.1)}}
     alone, together = (race(chi2(), {"sox": SOX()}, **asked, jobs=jobs) for jobs in (1, 2))

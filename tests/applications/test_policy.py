@@ -53,6 +53,7 @@ def test_a_certificate_without_a_penalty_knows_that_squares_are_not_negative():
     assert found.primal == pytest.approx(best.value, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampling", ["simulator", "uniform"])
 def test_alexr_converges_to_the_optimum(sampling):
     problem = bellman(P, REWARD, PHI, l2=0.05, domain=Ball(10.0), sampling=sampling)
@@ -194,6 +195,7 @@ def test_exact_rows_are_one_for_each_state(features):
     assert problem.value(W) == pytest.approx(bellman(P, REWARD, PHI, l2=0.1).value(W), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_alexr_runs_on_exact_rows():
     problem = bellman(P, REWARD, PHI, l2=0.05, domain=Ball(10.0), sampling="exact")
     result = minimize(problem, ALEXR(0.1, 0.3), budget=Budget(iterations=20_000), rng=0)
@@ -254,6 +256,7 @@ def test_generated_transitions_are_those_of_their_matrix():
     assert bellman(law, None, PHI).value(W) == pytest.approx(bellman(dense, reward, PHI).value(W), rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampling", ["simulator", "uniform"])
 def test_alexr_converges_on_generated_transitions(sampling):
     problem = bellman(generated_transitions(S, 5), None, PHI, l2=0.05, domain=Ball(10.0), sampling=sampling)

@@ -45,6 +45,7 @@ def test_without_a_domain_the_minimiser_is_the_closed_form(risk_aversion):
         np.testing.assert_allclose(xrisk.solvers.exact(problem).w, best, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_sampled_method_finds_it():
     problem = mean_variance(50.0 * RETURNS, l2=0.1, domain=fn.Simplex())
     best = xrisk.solvers.exact(problem).value

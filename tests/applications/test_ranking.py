@@ -191,6 +191,7 @@ def test_memory_maps_are_not_copied(tmp_path):
     assert np.shares_memory(partial_auc(mapped, Y, min_tpr=0.5).inner.rows.X, mapped)
 
 
+@pytest.mark.slow
 @every_problem
 def test_samples_find_the_optimum(make):
     problem = make(l2=0.2)

@@ -44,6 +44,7 @@ from xrisk.certificate import NOTHING_PROVED, certify_measured
 from xrisk.functions import CVaRRisk
 from xrisk.solvers import ALEXR, Newton
 
+slow = pytest.mark.slow
 X, Y, cells = table()
 TARGET = X @ np.array([1.0, -2.0, 0.5, 0.0]) + np.where(cells < 2, 2.0, 0.0) * X[:, 0] + np.sin(np.arange(len(X)))
 
@@ -387,7 +388,14 @@ def late(monkeypatch):
 
 
 @every_case
-@pytest.mark.parametrize("solver", ["auto", Newton(), ALEXR()], ids=["auto", "newton", "alexr"])
+@pytest.mark.parametrize(
+    "solver",
+    [
+        pytest.param("auto", id="auto"),
+        pytest.param(Newton(), id="newton"),
+        pytest.param(ALEXR(), id="alexr", marks=slow),
+    ],
+)
 def test_a_fit_without_time_is_a_model_where_it_started(case, solver, late):
     with pytest.warns(
         ConvergenceWarning, match="seconds is used up; the certified .* the model is where the fit start"

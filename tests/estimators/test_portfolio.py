@@ -383,6 +383,7 @@ def test_the_scale_of_the_weights_of_periods_does_not_matter(scale):
     np.testing.assert_allclose(weighted.weights_, MeanVariancePortfolio().fit(returns).weights_, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the budget of iterations")
 def test_a_solver_for_single_samples_gets_exact_deviations():
     returns = np.random.default_rng(0).normal(0.01, 0.05, (60, 4))

@@ -61,6 +61,7 @@ def test_constant_steps_are_linear_to_1e_10(solver, plain):
     assert gaps[1] < min(1e-10, 1e-4 * gaps[0]) + 1e-15
 
 
+@pytest.mark.slow
 def test_the_steps_of_ascvrg_rise_from_a_root_of_a_half():
     """On a problem of one exact row, x − x⁺ is the step times the gradient."""
     stated, s = squares(), 1e-6

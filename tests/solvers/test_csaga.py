@@ -74,6 +74,7 @@ def equal_groups():
     return regrouped(np.arange(0, 241, 40))._replace(outer=chi2_logistic().outer)
 
 
+@pytest.mark.slow
 def test_groups_of_one_size_have_shared_samples():
     stated = equal_groups()
     result = xrisk.minimize(stated, CSAGA(0.1, batch=4), budget=xrisk.Budget(iterations=3000), rng=0)

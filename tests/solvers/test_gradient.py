@@ -29,6 +29,7 @@ def test_where_it_ends_the_gap_is_what_it_claims(rule):
     assert result.value - xrisk.solvers.exact(squares(), tol=1e-14).value <= 1e-10
 
 
+@pytest.mark.slow
 def test_acceleration_takes_fewer_steps():
     steps = []
     for rule in RULES:

@@ -77,6 +77,7 @@ def gaps(stated, solver, times):
     return [run.value - best for run in runs]
 
 
+@pytest.mark.slow
 def test_the_gap_falls_linearly_under_a_smooth_risk():
     first, second, third = gaps(kl(), Prospect(0.5, blocks=6), (20, 40, 60))
     assert first > 30 * second > 900 * third

@@ -197,6 +197,7 @@ def test_a_full_batch_has_no_noise_and_converges_linearly(solver):
     assert gaps[2] < 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", [SCGD(), ASCPG(), NASA(), SSD()], ids=lambda solver: type(solver).__name__)
 def test_every_block_is_looked_at_in_every_iteration(solver):
     problem, solver, state, rng = begin(chi2_logistic(), solver._replace(batch=4), start=0.1)

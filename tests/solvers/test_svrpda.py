@@ -68,6 +68,7 @@ def test_the_gap_falls_by_the_same_factor_again_and_again_down_to_1e_10(solver):
     assert len(gaps) <= 3 * (half + 1)
 
 
+@pytest.mark.slow
 @both
 def test_without_a_penalty_the_mdp_of_the_paper_is_solved_to_1e_12(solver, keeps_jacobians):
     """The supplement's step sizes for ten states: neither is the penalty strongly convex nor the square Lipschitz."""
@@ -96,6 +97,7 @@ def test_the_first_keeps_u_exact():
     np.testing.assert_allclose(away_from_the_snapshot(solver, 0), 0.0, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_the_second_keeps_an_unbiased_estimate_of_u():
     """With the samples of the dual step in U, as printed, the mean is twenty standard errors from zero here."""
     solver = SVRPDAII(1e-12, 0.4, epoch=10**6, batch=3)
@@ -133,6 +135,7 @@ def test_of_affine_functions_of_one_sample_passes_change_nothing_but_rounding():
     np.testing.assert_allclose(short, single, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_kink_is_no_obstacle():
     stated = cvar()
     result = xrisk.minimize(stated, SVRPDAI(0.02, 0.2), budget=xrisk.Budget(iterations=20_000), rng=0)

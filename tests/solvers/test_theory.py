@@ -164,6 +164,7 @@ def test_the_realised_omega_of_a_cvar_counts_the_groups_above_the_threshold():
     assert theory.realised_omega(stated, w) == pytest.approx(0.5 * above / 0.4**2)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("plain")
 @pytest.mark.parametrize("mirror", [Quadratic(), Entropy(), Conjugate()])
 def test_the_trace_of_alexr_tells_its_omega(mirror):

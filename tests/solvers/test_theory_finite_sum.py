@@ -63,6 +63,7 @@ def distances(setting, seeds=4):
     return np.mean(found, axis=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theorem", SETTINGS.values(), ids=SETTINGS)
 def test_the_distance_falls_as_the_theorem_says(theorem):
     eps, stated = 0.3, lipschitz_squares()
@@ -77,6 +78,7 @@ def test_the_distance_falls_as_the_theorem_says(theorem):
     assert x <= eps * (x0 + weight * y0)
 
 
+@pytest.mark.slow
 def test_the_single_loop_falls_as_its_theorem_says():
     eps, stated = 0.05, single()
     setting = theory.theorem_f_1(stated, eps)
