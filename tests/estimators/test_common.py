@@ -82,22 +82,24 @@ CASES = {
 CHECKED = [
     GroupDROClassifier(),
     GroupDRORegressor(),
-    GroupDROClassifier(divergence="max"),
-    GroupDRORegressor("kl"),
     DROClassifier(),
-    DROClassifier("kl", strength=1.0),
     DRORegressor(),
-    DRORegressor("chi2", strength=1.0, outlier_fraction=0.1),
     RobustLogisticRegression(),
     PNormPushClassifier(),
     PrecisionAtKClassifier(),
     TopPushClassifier(),
     MultiTaskGroupDROClassifier(),
     PolicyEvaluator(),
-    PolicyEvaluator(l2=0.1),
     PartialAUCClassifier(anchor=0.1, start="balanced"),
     TwoWayPartialAUCClassifier(anchor=0.1, start="logistic"),
     MeanVariancePortfolio(),
+]
+VARIANTS = [
+    GroupDROClassifier(divergence="max"),
+    GroupDRORegressor("kl"),
+    DROClassifier("kl", strength=1.0),
+    DRORegressor("chi2", strength=1.0, outlier_fraction=0.1),
+    PolicyEvaluator(l2=0.1),
     MeanVariancePortfolio(long_only=False, leverage=1.5),
     MeanVariancePortfolio(long_only=False, budget=None, l2=0.1, missing="error"),
 ]
@@ -136,6 +138,12 @@ def test_scikit_learns_contract(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # of checks that ask for one iteration
         check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(VARIANTS)
+def test_scikit_learns_contract_with_other_parameters(estimator, check):
+    test_scikit_learns_contract(estimator, check)
 
 
 @every_case

@@ -22,7 +22,7 @@ from xrisk.solvers.newton.smoothed import bends
 MAX_VARIABLES = 5000  # of a dense Hessian
 HESSIAN_ROWS = 50  # for each variable, at the least
 READ_RATE, PRODUCT_RATE = 1e10, 2.5e10  # bytes and operations in a second
-SOLVES = 30  # products with the Hessian that conjugate gradients are expected to take
+SOLVES = 8  # products with the Hessian that conjugate gradients are expected to take
 MOST_SOLVES = 200
 MOST_DIVERGENCE = 10.0  # of weights from equal ones: log n of 20,000 rows
 NONE = np.zeros(0)
