@@ -109,15 +109,6 @@ def test_every_table_with_published_numbers_was_run_and_drawn(partial):
     assert (ALEXR / "picture.png").exists()
 
 
-@pytest.mark.parametrize("name", PARTIAL)
-def test_no_sampled_method_is_below_the_certified_optimum(partial, name):
-    """Up to the tolerance of its proof."""
-    for known in PARTIAL[name].values():
-        best = known["certified optimum"]["objective"][0]
-        for method in partial.GRIDS:
-            assert min(known[method]["objective"]) >= best * (1.0 - 1.1 * partial.TOL)
-
-
 def test_settings_are_chosen_one_after_the_other(partial):
     def attempt(solver):
         return -abs(np.log(solver.step / 0.2)) - abs(np.log(solver.dual_step / 0.005)) - solver.theta
@@ -161,25 +152,6 @@ def test_the_readme_has_the_ranges_that_were_measured(tails):
     assert tails.as_short(TAILS) in (FOLDER.parents[1] / "README.md").read_text()
 
 
-def test_all_fits_are_certified_but_those_that_the_page_names(tails):
-    for title, table in TAILS.items():
-        for kind in ("clean", "wrong"):
-            for name, found in table[kind].items():
-                named = (title == "digits" and "CVaR, α = 0.1" in name) or (
-                    title.startswith("chest") and kind == "clean" and "aside" in name
-                )
-                assert named or max(found["gap"]) <= 1.001e-3, (title, kind, name)
-
-
-def test_a_ball_over_rows_of_two_noisy_classes_has_the_tail_of_a_shrunken_average(tails):
-    """Of the same mean loss, within five percent."""
-    for title in tails.NOISY:
-        for splits in TAILS[title]["shrunk"].values():
-            for factor, tail, shrunken in splits:
-                assert 0.2 < factor < 0.7
-                assert tail == pytest.approx(shrunken, rel=0.05)
-
-
 @pytest.mark.parametrize("classes", [2, 10, None], ids=["two classes", "ten classes", "numbers"])
 def test_one_label_in_twenty_is_made_wrong(tails, classes):
     rng = np.random.default_rng(0)
@@ -206,12 +178,3 @@ def test_the_page_on_the_tail_of_the_samples_has_what_methods_reached(balls, nam
     assert balls.as_markdown(BALLS[name]) in page
     assert balls.as_sensitivity(name, BALLS[name]) in page
     assert (SCDRO / balls.picture(name)).exists()
-
-
-@pytest.mark.parametrize("name", BALLS)
-def test_no_sampled_method_for_rows_is_below_the_certified_optimum(balls, name):
-    for radius in balls.RADII:
-        known = BALLS[name][f"{radius:g}"]
-        best = known[balls.EXACT]
-        for method in balls.METHODS:
-            assert min(known[method]["final"]) >= -best["relative"] * best["value"]

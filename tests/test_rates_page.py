@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[1]
 AGAIN = ("over the theorem's logarithm", "in stages")  # the same exponent, measured in another way
 
@@ -19,11 +17,3 @@ def test_the_count_of_exponents_is_that_of_the_table():
     found = verdicts()
     within = sum(verdict == "yes" for _, _, verdict in found)
     assert f"{within} of {len(found)} exponents" in (ROOT / "README.md").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("path", ["docs/rates.md", "benchmarks/rates.py", "src/xrisk/applications/hard.py"])
-def test_lower_bounds_name_the_methods_that_they_bind(path):
-    text = (ROOT / path).read_text(encoding="utf-8")
-    assert "no method can" not in text
-    assert "no method needs" not in text
-    assert "no method is faster" not in text

@@ -2,6 +2,7 @@
 
 import importlib
 import pkgutil
+import re
 
 import pytest
 
@@ -24,6 +25,18 @@ def test_every_solver_of_the_package_is_in_the_catalogue():
 
 def test_every_method_is_there_for_users_by_its_name():
     assert [cls for cls in METHODS if getattr(xrisk.solvers, cls.__name__, None) is not cls] == []
+
+
+def test_no_two_entries_have_the_same_words():
+    told = [(solver.card().name, solver.card().rate, solver) for solver in CATALOGUE.values()]
+    assert len(told) == len(set(map(repr, told)))
+
+
+@pytest.mark.parametrize("cls", METHODS, ids=lambda cls: cls.__name__)
+def test_a_method_names_its_paper_or_is_ours(cls):
+    """By its year, or as a part of one of the five papers that the package is made of."""
+    found = cls().card()
+    assert found.confidence == "ours" or re.search(r"\b(19|20)\d\d\b|ALEXR|STACO|SCDRO|SVRPDA|book", found.paper)
 
 
 def card(name):

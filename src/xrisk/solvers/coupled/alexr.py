@@ -149,7 +149,7 @@ class ALEXR(NamedTuple):
     >>> from xrisk.inner import NoisyCoordinates
     >>> problem = xrisk.Problem(NoisyCoordinates(n=4, nu=0.3), HardSmooth(nu=0.3), L2(0.125))
     >>> solver = xrisk.solvers.ALEXR(step=0.2, dual_step=0.05, blocks=2)
-    >>> result = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=5000), rng=0)
+    >>> result = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=100), rng=0)
     >>> bool(abs(result.w + 0.2).max() < 0.1)
     True
     """

@@ -66,7 +66,7 @@ class BSGD(NamedTuple):
     >>> from xrisk.inner import NoisyCoordinates
     >>> problem = xrisk.Problem(NoisyCoordinates(n=4, nu=0.3), HardSmooth(nu=0.3), L2(0.125))
     >>> solver = xrisk.solvers.BSGD(step=0.2, blocks=2, batch=200)
-    >>> result = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=5000), rng=0)
+    >>> result = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=100), rng=0)
     >>> bool(abs(result.w + 0.2).max() < 0.1)
     True
     """

@@ -56,7 +56,7 @@ class MomentumSGD(NamedTuple):
     >>> y = np.where(X[:, 0] + 0.5 * rng.standard_normal(300) > 0, 1.0, -1.0)
     >>> problem = xrisk.Problem(Samples(LinearModel(as_rows(X), y)), CVaRRisk(0.2), L2(0.1))
     >>> solver = xrisk.solvers.MomentumSGD()
-    >>> plain = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=2000), rng=0)
+    >>> plain = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=500), rng=0)
     >>> mean = problem._replace(outer=CVaRRisk(1.0))
     >>> bool(mean.value(plain.w) < xrisk.solvers.exact(mean).value + 0.001)
     True

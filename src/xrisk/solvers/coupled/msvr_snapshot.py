@@ -103,7 +103,7 @@ class SnapshotMSVR(NamedTuple):
     >>> y = np.where(X[:, 0] > 0, 1, -1)
     >>> problem = xrisk.group_dro(X, y, groups, divergence="chi2", lam=1.0, l2=0.1)
     >>> solver = xrisk.solvers.SnapshotMSVR(step=0.05)
-    >>> result = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=2000), rng=0)
+    >>> result = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=800), rng=0)
     >>> bool(result.value - xrisk.solvers.exact(problem).value < 1e-4)
     True
     """

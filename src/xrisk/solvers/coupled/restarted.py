@@ -74,7 +74,7 @@ class Restarted(NamedTuple):
     >>> X, groups = rng.standard_normal((300, 3)), rng.integers(0, 4, 300)
     >>> y = np.where(X[:, 0] > 0, 1, -1)
     >>> problem = xrisk.group_dro(X, y, groups, divergence="chi2", lam=1.0, l2=0.1)
-    >>> result = xrisk.minimize(problem, boost, budget=xrisk.Budget(iterations=3000), rng=0)
+    >>> result = xrisk.minimize(problem, boost, budget=xrisk.Budget(iterations=300), rng=0)
     >>> bool(result.value - xrisk.solvers.exact(problem).value < 1e-3)
     True
     """

@@ -67,7 +67,7 @@ class SGD(NamedTuple):
     >>> X, groups = rng.standard_normal((300, 2)), rng.permutation(300) < 30
     >>> y = np.where(X[:, 0] * np.where(groups, -1.0, 1.0) > 0, 1, -1)
     >>> problem = xrisk.group_dro(X, y, groups, alpha=0.5, l2=0.1)
-    >>> result = xrisk.minimize(problem, xrisk.solvers.SGD(), budget=xrisk.Budget(iterations=2000), rng=0)
+    >>> result = xrisk.minimize(problem, xrisk.solvers.SGD(), budget=xrisk.Budget(iterations=100), rng=0)
     >>> result.value > problem.value(np.zeros(2))  # the large group wins
     True
     """
@@ -150,7 +150,7 @@ class UpweightedSGD(NamedTuple):
     >>> y = np.where(X[:, 0] * np.where(groups, -1.0, 1.0) > 0, 1, -1)
     >>> problem = xrisk.group_dro(X, y, groups, alpha=0.5, l2=0.1)
     >>> pooled, equal = (
-    ...     xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=2000), rng=0).value
+    ...     xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=100), rng=0).value
     ...     for solver in (xrisk.solvers.SGD(), xrisk.solvers.UpweightedSGD())
     ... )
     >>> equal < pooled

@@ -90,7 +90,7 @@ class SONX(NamedTuple):
     >>> y = np.where(X[:, 0] > 0, 1, -1)
     >>> problem = xrisk.group_dro(X, y, groups, divergence="cvar", alpha=0.5, l2=0.1)
     >>> solver = xrisk.solvers.SONX(step=0.02, track=0.2, correction=0.5)
-    >>> result = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=5000), rng=0)
+    >>> result = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=800), rng=0)
     >>> bool(result.value - xrisk.solvers.exact(problem).value < 0.01)
     True
     """

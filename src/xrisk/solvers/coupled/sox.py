@@ -78,7 +78,7 @@ class SOX(NamedTuple):
     >>> from xrisk.inner import NoisyCoordinates
     >>> problem = xrisk.Problem(NoisyCoordinates(n=4, nu=0.3), HardSmooth(nu=0.3), L2(0.125))
     >>> solver = xrisk.solvers.SOX(step=0.2, track=0.05, blocks=2)
-    >>> result = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=5000), rng=0)
+    >>> result = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=200), rng=0)
     >>> bool(abs(result.w + 0.2).max() < 0.1)
     True
     """

@@ -98,7 +98,7 @@ class ASCDRO(NamedTuple):
     >>> X = rng.standard_normal((300, 3))
     >>> y = np.where(X[:, 0] + 0.5 * rng.standard_normal(300) > 0, 1.0, -1.0)
     >>> problem = xrisk.Problem(Samples(LinearModel(as_rows(X), y)), KLBallRisk(0.3), L2(0.1))
-    >>> result = xrisk.minimize(problem, xrisk.solvers.ASCDRO(), budget=xrisk.Budget(iterations=2000), rng=0)
+    >>> result = xrisk.minimize(problem, xrisk.solvers.ASCDRO(), budget=xrisk.Budget(iterations=150), rng=0)
     >>> xrisk.certify(problem, result).relative < 0.01
     True
     """

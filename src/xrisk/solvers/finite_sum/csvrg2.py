@@ -87,7 +87,7 @@ class CompositionalSVRG2(NamedTuple):
     >>> y = np.where(X[:, 0] > 0, 1, -1)
     >>> problem = xrisk.group_dro(X, y, groups, divergence="chi2", lam=1.0, l2=0.1)
     >>> solver = xrisk.solvers.CompositionalSVRG2(step=0.05)
-    >>> result = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=5000), rng=0)
+    >>> result = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=1200), rng=0)
     >>> bool(result.value - xrisk.solvers.exact(problem).value < 1e-6)
     True
     """

@@ -61,7 +61,7 @@ class SPDC(NamedTuple):
     >>> P /= P.sum(axis=1, keepdims=True)
     >>> problem = xrisk.applications.bellman(P, reward, features, l2=0.01, sampling="exact")
     >>> solver = xrisk.solvers.SPDC(step=0.3, dual_step=1.0, theta=0.9, blocks=5)
-    >>> result = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=5000), rng=0)
+    >>> result = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=500), rng=0)
     >>> bool(result.value - xrisk.solvers.exact(problem).value < 1e-8)
     True
     """

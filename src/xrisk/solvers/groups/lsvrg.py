@@ -73,7 +73,7 @@ class LSVRG(NamedTuple):
     >>> X, groups = rng.standard_normal((300, 3)), rng.integers(0, 4, 300)
     >>> y = np.where(X[:, 0] > 0, 1, -1)
     >>> problem = xrisk.group_dro(X, y, groups, divergence="chi2", lam=1.0, l2=0.1)
-    >>> result = xrisk.minimize(problem, xrisk.solvers.LSVRG(), budget=xrisk.Budget(iterations=2000), rng=0)
+    >>> result = xrisk.minimize(problem, xrisk.solvers.LSVRG(), budget=xrisk.Budget(iterations=500), rng=0)
     >>> bool(result.value - xrisk.solvers.exact(problem).value < 1e-4)
     True
     """

@@ -77,7 +77,7 @@ class OOA(NamedTuple):
     >>> y = np.where(X[:, 0] * np.where(groups > 0, 1.0, -1.0) + X[:, 1] > 0, 1, -1)
     >>> problem = xrisk.group_dro(X, y, groups, divergence="cvar", alpha=0.5, l2=0.1)
     >>> solver = xrisk.solvers.OOA(blocks=2)
-    >>> result = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=10_000), rng=0)
+    >>> result = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=800), rng=0)
     >>> xrisk.certify(problem, result).relative < 0.02
     True
     """

@@ -102,7 +102,7 @@ class SMD(NamedTuple):
     >>> X, groups = rng.standard_normal((300, 2)), rng.permutation(300) < 30
     >>> y = np.where(X[:, 0] * np.where(groups, -1.0, 1.0) + X[:, 1] > 0, 1, -1)
     >>> problem = xrisk.group_dro(X, y, groups, alpha=0.5, l2=0.1)
-    >>> result = xrisk.minimize(problem, xrisk.solvers.SMD(), budget=xrisk.Budget(iterations=5000), rng=0)
+    >>> result = xrisk.minimize(problem, xrisk.solvers.SMD(), budget=xrisk.Budget(iterations=800), rng=0)
     >>> xrisk.certify(problem, result).relative < 0.02
     True
     """
