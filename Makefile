@@ -26,8 +26,14 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test: lint
-	$(PYTEST) -m "not slow"
+# types are checked beside the tests; pytest has the last word unless they are wrong
+test: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	@$(BIN)/mypy > .venv/types.log 2>&1 & types=$$!; \
+	$(PYTEST) -m "not slow"; tests=$$?; \
+	wait $$types || { cat .venv/types.log; exit 1; }; \
+	exit $$tests
 
 test-all: lint
 	$(PYTEST)

@@ -1,10 +1,21 @@
-"""How the examples of docstrings are run."""
+"""In which order tests run, and how the examples of docstrings do."""
 
+import random
 from contextlib import nullcontext
 
 import pytest
 
 from xrisk.compile import uncompiled
+
+
+def pytest_addoption(parser):
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="run the tests in a random order")
+
+
+def pytest_collection_modifyitems(config, items):
+    seed = config.getoption("--shuffle")
+    if seed is not None:
+        random.Random(seed).shuffle(items)
 
 
 @pytest.fixture(autouse=True)

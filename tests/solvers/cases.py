@@ -409,7 +409,7 @@ class Case(NamedTuple):
     gap: float
     aim: Any = lambda stated: stated  # what it minimises instead of the problem as stated
     optimum: Any = lambda aim: xrisk.solvers.exact(aim).value  # its least value
-    cut: int = 25  # iterations after which it is stopped and resumed, fewer than it takes to converge
+    cut: int = 25  # iterations after which it is stopped and resumed, where it can be fewer than it takes to converge
 
 
 POSITIVE = (table(n=60)[1] == 1).mean()
@@ -579,6 +579,14 @@ QUICK = (ALEXR, SOX, MSVR, SGD, OOA, SVRPDAI, STACO1, SCDRO, FastDRO, Bundle, Fa
 def plain(cases):
     """Cases as parameters of runs in plain Python, for the fixture `case`."""
     return [pytest.param((case, uncompiled), id=f"{case.name}-plain") for case in cases]
+
+
+def plain_first(cases):
+    """The same where a run takes long: only the first case of a solver is quick."""
+    return [
+        pytest.param((case, uncompiled), id=f"{case.name}-plain", marks=[] if case in FIRST else [pytest.mark.slow])
+        for case in cases
+    ]
 
 
 def compiled(cases):

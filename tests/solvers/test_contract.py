@@ -7,7 +7,7 @@ import pytest
 
 import xrisk
 from tests.solvers import running
-from tests.solvers.cases import CASES, FULL_BATCH, SAMPLED, compiled, plain
+from tests.solvers.cases import CASES, FIRST, FULL_BATCH, SAMPLED, compiled, plain, plain_first
 from xrisk.certificate import cut_at
 from xrisk.compile import specialise
 from xrisk.inner import (
@@ -64,10 +64,14 @@ from xrisk.solvers.shared.rows import add_gradients, ask_for_row, new_rows, plac
 KERNELS = [case for case in SAMPLED if "solver" not in case.solver._fields]  # a solver around another one has none
 
 each = pytest.mark.parametrize("case", plain(CASES) + compiled(CASES), indirect=True)
+each_class = pytest.mark.parametrize("case", plain(FIRST) + compiled(FIRST), indirect=True)  # no field changes these
+each_long = pytest.mark.parametrize("case", plain_first(CASES) + compiled(CASES), indirect=True)
 each_plain = pytest.mark.parametrize("case", plain(CASES), indirect=True)
 each_compiled = pytest.mark.parametrize("case", compiled(CASES), indirect=True)
 each_kernel = pytest.mark.parametrize("case", compiled(KERNELS), indirect=True)
 each_sampled = pytest.mark.parametrize("case", plain(SAMPLED) + compiled(SAMPLED), indirect=True)
+FIRST_SAMPLED = [case for case in FIRST if case in SAMPLED]
+each_sampled_class = pytest.mark.parametrize("case", plain(FIRST_SAMPLED) + compiled(FIRST_SAMPLED), indirect=True)
 each_sampled_plain = pytest.mark.parametrize("case", plain(SAMPLED), indirect=True)
 each_full_batch = pytest.mark.parametrize("case", plain(FULL_BATCH) + compiled(FULL_BATCH), indirect=True)
 each_full_batch_plain = pytest.mark.parametrize("case", plain(FULL_BATCH), indirect=True)
@@ -95,7 +99,7 @@ def test_every_solver_has_a_case():
     assert set(xrisk.solvers.METHODS) == {type(case.solver) for case in CASES}
 
 
-@each
+@each_class
 def test_zero_steps_change_nothing(case):
     problem, solver, state, rng = begin(case)
     before, stream = copied(state), rng.bit_generator.state
@@ -112,7 +116,7 @@ def test_chunks_add_up(case):
     assert_same(whole, parts)
 
 
-@each
+@each_class
 def test_state_types_stay(case):
     problem, solver, state, rng = begin(case)
     after = solver.advance(problem, copied(state), 5, rng)
@@ -120,7 +124,7 @@ def test_state_types_stay(case):
     assert [leaf.dtype for leaf in leaves(after).values()] == [leaf.dtype for leaf in leaves(state).values()]
 
 
-@each
+@each_class
 def test_the_start_is_untouched(case):
     stated = case.problem()
     w = np.full(inner_size(stated.inner), 0.01)
@@ -128,14 +132,14 @@ def test_the_start_is_untouched(case):
     np.testing.assert_array_equal(w, 0.01)
 
 
-@each
+@each_class
 def test_the_same_seed_gives_the_same_run(case):
     runs = [xrisk.minimize(case.problem(), case.solver, budget=xrisk.Budget(iterations=10), rng=7) for _ in range(2)]
     np.testing.assert_array_equal(runs[0].w, runs[1].w)
     np.testing.assert_array_equal(runs[0].dual, runs[1].dual)
 
 
-@each_sampled
+@each_sampled_class
 def test_another_seed_gives_another_run(case):
     runs = [xrisk.minimize(case.problem(), case.solver, budget=xrisk.Budget(iterations=10), rng=s) for s in (1, 2)]
     assert (runs[0].w != runs[1].w).any()
@@ -384,7 +388,7 @@ def test_arrays_of_a_state_lie_in_one_piece_as_those_of_a_checkpoint_do(case):
     assert [name for name, array in found.items() if not array.flags.c_contiguous] == []
 
 
-@each
+@each_long
 def test_resuming_equals_never_stopping(case, tmp_path):
     path = tmp_path / "run"
     stated, solver = case.problem(), case.solver

@@ -1,0 +1,51 @@
+"""The mathematics passes its tests on other processors and in another order: a short form of running all of them so."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
+from threadpoolctl import threadpool_info
+
+ROOT = Path(__file__).parents[1]
+FILES = ("tests/certificate", "tests/test_auto.py", "tests/solvers/test_exact.py", "tests/solvers/test_bundle.py")
+FILES = tuple(name for name in FILES if (ROOT / name).exists())
+NUMPY = " ".join(name for name in __cpu_dispatch__ if __cpu_features__[name])  # what NumPy has beyond the oldest
+
+
+def blas(core):
+    """The setting for BLAS kernels of another processor, where this one has the instructions."""
+    needed = {"Haswell": "AVX2", "Zen": "AVX2", "SkylakeX": "AVX512_SKX"}.get(core, "SSE3")
+    missing = pytest.mark.skipif(not __cpu_features__.get(needed, False), reason=f"this processor has no {needed}")
+    return pytest.param({"OPENBLAS_CORETYPE": core}, id=core, marks=[missing])
+
+
+def run(settings, *arguments):
+    return subprocess.run(
+        [sys.executable, *arguments], env={**os.environ, **settings}, cwd=ROOT, capture_output=True, text=True
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "settings",
+    [
+        *[blas(core) for core in ("Prescott", "Haswell", "SkylakeX", "Zen")],
+        pytest.param({"NPY_DISABLE_CPU_FEATURES": NUMPY}, id="plain NumPy"),
+        pytest.param({"NUMBA_CPU_NAME": "generic"}, id="generic Numba"),
+        pytest.param({"NUMBA_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}, id="one thread"),
+    ],
+)
+def test_the_mathematics_passes_on_another_processor_in_another_order(settings):
+    done = run(settings, "-m", "pytest", "-p", "no:cacheprovider", "--shuffle", "1", "-m", "not slow", *FILES)
+    assert done.returncode == 0, done.stdout[-4000:]
+
+
+def test_the_setting_for_another_processor_is_heard():
+    used = {found["architecture"] for found in threadpool_info() if found["internal_api"] == "openblas"}
+    if not used:
+        pytest.skip("NumPy has another BLAS than OpenBLAS")
+    code = "import numpy, scipy.linalg, threadpoolctl as t; print({i['architecture'] for i in t.threadpool_info()})"
+    assert run({"OPENBLAS_CORETYPE": "Prescott"}, "-c", code).stdout.strip() == "{'Prescott'}"
