@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
-from threadpoolctl import threadpool_info
 
 ROOT = Path(__file__).parents[1]
 FILES = ("tests/certificate", "tests/test_auto.py", "tests/solvers/test_exact.py", "tests/solvers/test_bundle.py")
@@ -41,11 +40,3 @@ def run(settings, *arguments):
 def test_the_mathematics_passes_on_another_processor_in_another_order(settings):
     done = run(settings, "-m", "pytest", "-p", "no:cacheprovider", "--shuffle", "1", "-m", "not slow", *FILES)
     assert done.returncode == 0, done.stdout[-4000:]
-
-
-def test_the_setting_for_another_processor_is_heard():
-    used = {found["architecture"] for found in threadpool_info() if found["internal_api"] == "openblas"}
-    if not used:
-        pytest.skip("NumPy has another BLAS than OpenBLAS")
-    code = "import numpy, scipy.linalg, threadpoolctl as t; print({i['architecture'] for i in t.threadpool_info()})"
-    assert run({"OPENBLAS_CORETYPE": "Prescott"}, "-c", code).stdout.strip() == "{'Prescott'}"

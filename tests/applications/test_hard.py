@@ -37,6 +37,7 @@ def test_no_method_beats_the_gradient_bound(eps):
     assert samples == pytest.approx(3.0 / (64.0 * eps), rel=0.2)
 
 
+@pytest.mark.slow
 def test_sgd_needs_more_iterations_than_the_gradient_bound():
     """With the steps 1/(μ(t + 1)), whose iterate is the mean of the samples."""
     eps, errors = 0.001, []

@@ -51,7 +51,7 @@ def pressed_while_preparing(monkeypatch):
     return times
 
 
-def test_a_run_starts_in_the_domain_and_no_further(cvar_problem):
+def test_a_run_starts_in_the_domain_and_no_further(cvar_problem, plain):
     def first(penalty):
         return minimize(cvar_problem._replace(penalty=penalty), SOLVER, budget=Budget(iterations=0)).w
 
@@ -59,7 +59,7 @@ def test_a_run_starts_in_the_domain_and_no_further(cvar_problem):
     np.testing.assert_allclose(first(Simplex(1.0)), 0.25)
 
 
-def test_iterations_end_a_run(cvar_problem):
+def test_iterations_end_a_run(cvar_problem, plain):
     result = minimize(cvar_problem, SOLVER, budget=Budget(iterations=37), rng=0)
     assert (result.progress.iterations, result.stop) == (37, Stop.ITERATIONS)
 
@@ -242,7 +242,7 @@ def test_until_ends_a_run(cvar_problem):
     assert result.value < goal
 
 
-def test_divergence_is_a_reason_and_not_a_nan():
+def test_divergence_is_a_reason_and_not_a_nan(plain):
     X, y, groups = table()
     problem = xrisk.group_dro(1e3 * X, y, groups, divergence="chi2", loss="squared_hinge")
     result = minimize(problem, ALEXR(step=1e6, dual_step=1e6), budget=Budget(iterations=10_000), rng=0)
@@ -279,7 +279,7 @@ def test_a_wrong_start_is_refused(cvar_problem, w0):
         minimize(cvar_problem, SOLVER, w0, budget=Budget(iterations=1), rng=0)
 
 
-def test_a_start_outside_the_domain_is_refused():
+def test_a_start_outside_the_domain_is_refused(plain):
     problem = xrisk.applications.hard_smooth(4, eps=0.01).problem
     with pytest.raises(ValueError, match="w0 must have a finite objective"):
         minimize(problem, SOLVER, np.full(4, 7.0), budget=Budget(iterations=1), rng=0)

@@ -47,6 +47,7 @@ def test_the_twin_runs_into_the_cap():
     assert expected()[1].max() == pytest.approx(CAP)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stated", [cvar(), worst()], ids=["cvar", "worst"])
 def test_noise_vanishes_under_a_risk_with_a_kink(stated):
     budget = xrisk.Budget(oracle_calls=2400 * 240)  # 2000 iterations: two of values and two of gradients, and passes
@@ -54,6 +55,7 @@ def test_noise_vanishes_under_a_risk_with_a_kink(stated):
     assert -1e-8 < found.value - xrisk.solvers.exact(stated).value < 1e-6
 
 
+@pytest.mark.slow
 def test_the_gap_between_the_two_averages_shrinks_like_one_over_t():
     """F(w̄) less the dual function at q̄, which the theorem is about."""
     runs = [xrisk.minimize(worst(), ALEG(), budget=xrisk.Budget(iterations=t), rng=0) for t in (300, 3000)]

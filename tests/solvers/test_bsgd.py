@@ -39,6 +39,7 @@ def biased_optimum(batch):
     return np.linalg.solve(A, b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [1, 4])
 def test_it_minimises_the_mean_of_f_over_batches(batch):
     """For f(u) = u² the bias is Var/B, the bound L_f σ₀²/(2B) attained."""
@@ -48,6 +49,7 @@ def test_it_minimises_the_mean_of_f_over_batches(batch):
     assert np.abs(result.w - xrisk.solvers.exact(problem).w).max() > 0.1
 
 
+@pytest.mark.slow
 def test_larger_batches_have_less_bias():
     problem = cvar()
     best = xrisk.solvers.exact(problem).value

@@ -56,6 +56,7 @@ def test_the_shared_form_of_the_paper_has_the_same_iterates(batch):
     np.testing.assert_allclose(xs, expected, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_mdp_of_the_paper_is_solved_with_its_step():
     stated = mdp()
     best = stated.value(np.linalg.lstsq(stated.inner.mean_rows, stated.inner.mean_reward)[0])

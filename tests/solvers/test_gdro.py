@@ -61,6 +61,7 @@ def test_the_twin_runs_into_the_cap():
     assert found.max() == pytest.approx(CAP)
 
 
+@pytest.mark.slow
 @each_bandit
 def test_the_gap_between_the_two_averages_shrinks(bandit):
     """F(w̄) less the dual function at q̄."""

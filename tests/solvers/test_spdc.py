@@ -19,6 +19,7 @@ def test_it_follows_the_naive_twin():
     np.testing.assert_allclose(xs, expected, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_it_is_linear_to_1e_12():
     result = xrisk.minimize(single_rows(), SPDC(**SETTING), budget=xrisk.Budget(iterations=20_000), rng=0)
     assert result.value - xrisk.solvers.exact(single_rows()).value < 1e-12

@@ -53,6 +53,7 @@ def closed_form(problem, l2):
     return np.linalg.solve(2.0 * A.T @ A / n + l2 * np.eye(d), 2.0 * A.T @ b / n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", [SVRPDAI(0.05, 1.0), SVRPDAII(0.05, 1.0, epoch=60)], ids=["I", "II"])
 def test_the_gap_falls_by_the_same_factor_again_and_again_down_to_1e_10(solver):
     """Straight in the logarithm: the second half of the way takes as long as the first."""

@@ -94,6 +94,7 @@ def test_theorem_18_asks_theorem_3_for_the_target_of_its_proof():
     assert setting.solver.theta == inner.solver.theta
 
 
+@pytest.mark.slow
 def test_theorem_18_runs_on_the_regularised_problem():
     instance = hard_smooth(4, eps=0.01)
     setting = theory.theorem_18(instance.problem, 0.05, constants=smooth_constants(4)._replace(mu=0.0), blocks=2)

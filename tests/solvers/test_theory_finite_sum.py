@@ -88,6 +88,7 @@ def test_the_single_loop_falls_as_its_theorem_says():
     assert at_x * x + at_y * y <= eps * (at_x * x0 + at_y * y0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blocks", [1, 3])
 def test_spdc_falls_as_its_theorem_says(blocks):
     setting = theory.spdc_setting(single(), 1e-4, blocks=blocks)

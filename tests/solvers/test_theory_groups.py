@@ -54,6 +54,7 @@ def test_nol_has_the_steps_of_the_theorem():
     assert regret == pytest.approx(0.1 * np.sqrt(T), rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("setting", "solver"), [(smd_setting, SMD(batch=1)), (nol_setting, NOL(batch=1))])
 def test_the_gap_between_the_averages_reaches_its_target(setting, solver):
     """The start is not good enough; gradients and losses are bounded for all w no longer than the optimum."""

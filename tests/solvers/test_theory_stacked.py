@@ -54,6 +54,7 @@ def test_noise_pushes_theta_of_sapd_up_with_the_target():
     assert (1 - first.solver.theta) / (1 - second.solver.theta) == pytest.approx(10.0)
 
 
+@pytest.mark.slow
 def test_sapd_reaches_its_target():
     eps, instance = 0.005, hard_smooth(8, eps=0.005)
     c = smooth_constants(8, instance.problem.inner.nu)

@@ -39,6 +39,7 @@ def test_sox_has_the_corrected_constants_of_theorem_5_1():
     assert setting.iterations == math.ceil(4 / (setting.solver.step * eps**2))
 
 
+@pytest.mark.slow
 def test_sox_reaches_its_target():
     """E‖∇F‖² ≤ ε² on the average over the run."""
     eps, instance, n = 0.15, hard_smooth(8, eps=0.005), 8
@@ -137,6 +138,7 @@ def test_sox_boost_has_the_constants_of_the_text():
     assert isinstance(setting.solver, Restarted)
 
 
+@pytest.mark.slow
 def test_sox_boost_reaches_its_target():
     setting = boost(0.05)
     budget = xrisk.Budget(iterations=setting.iterations)
