@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xrisk.compile import dot_loop, kernel
-from xrisk.functions.special import fast_exp
+from xrisk.compile import inlined, kernel
+from xrisk.functions.special import branch_free, fast_exp
+from xrisk.lanes import LANES, above, at_least, lanes, lanes_sum, not_above, not_below, ones, pack, unpack
 
 STEPS = 400  # of a safeguarded iteration; five to ten are usual, more where values differ by 1e-200 of their range
 UNKNOWN = math.nan  # no earlier solution to start from
@@ -58,17 +59,23 @@ def extent(v, p):
     return Extent(top, low - top, max(first / total, low - top), total, at)
 
 
-@dot_loop
+@branch_free
+def masses_at(p, n, i):
+    """Lanes of the masses of values i, i + 1, …, zero beyond the last of n."""
+    return pack(p, i) if p.size > 0 else ones(n - i)
+
+
+@inlined
 def extent_sums(v, p, top):
     """Σ p, Σ p (v − top), Σ p where v = top."""
-    total, first, at = 0.0, 0.0, 0.0
-    for i in range(v.size):
-        m = p[i] if p.size > 0 else 1.0
-        d = min(v[i] - top, 0.0)
+    total, first, at = lanes(0.0), lanes(0.0), lanes(0.0)
+    for i in range(0, v.size, LANES):
+        m = masses_at(p, v.size, i)
+        d = not_above(pack(v, i) - top, 0.0)
         total += m
         first += m * d
-        at += m if d == 0.0 else 0.0
-    return total, first, at
+        at += at_least(d, 0.0, m)
+    return lanes_sum(total), lanes_sum(first), lanes_sum(at)
 
 
 @kernel
@@ -101,16 +108,17 @@ def spread_evenly(v, p, known, least, q):
     q /= total
 
 
-@dot_loop
+@inlined
 def tilted_sums(v, q, top, lam):
     """Σ q, Σ q s, Σ q s² with s = (v − top)/λ."""
-    total, first, second = 0.0, 0.0, 0.0
-    for i in range(v.size):
-        s = max((v[i] - top) / lam, -800.0)
-        total += q[i]
-        first += q[i] * s
-        second += q[i] * s * s
-    return total, first, second
+    total, first, second = lanes(0.0), lanes(0.0), lanes(0.0)
+    for i in range(0, v.size, LANES):
+        w = pack(q, i)
+        s = not_below(not_above(pack(v, i) - top, 0.0) / lam, -800.0)
+        total += w
+        first += w * s
+        second += w * s * s
+    return lanes_sum(total), lanes_sum(first), lanes_sum(second)
 
 
 @kernel
@@ -126,28 +134,29 @@ def tilt(v, p, known, lam, q):
     return Tilt(max(mean - logs, 0.0), variance, lam * mean, lam * logs, total, 1e-15 * (1.0 - logs))
 
 
-@dot_loop
+@inlined
 def gentle_sums(v, p, centre, lam, q):
     """q = p eˢ with s = (v − centre)/λ, |s| ≤ 1/2; Σ p (eˢ − 1 − s), Σ p s(eˢ − 1), Σ q s², Σ q."""
-    small, product, second, total = 0.0, 0.0, 0.0, 0.0
-    for i in range(v.size):
-        m = p[i] if p.size > 0 else 1.0
-        s = (v[i] - centre) / lam if m > 0.0 else 0.0
+    small, product, second, total = lanes(0.0), lanes(0.0), lanes(0.0), lanes(0.0)
+    for i in range(0, v.size, LANES):
+        m = masses_at(p, v.size, i)
+        s = above(m, 0.0, (pack(v, i) - centre) / lam)
         r = s * s * series(s)
         small += m * r
         product += m * (s * (s + r))
-        q[i] = m * (1.0 + (s + r))
-        second += q[i] * s * s
-        total += q[i]
-    return small, product, second, total
+        w = m * (1.0 + (s + r))
+        second += w * s * s
+        total += w
+        unpack(w, q, i)
+    return lanes_sum(small), lanes_sum(product), lanes_sum(second), lanes_sum(total)
 
 
-@dot_loop
+@branch_free
 def series(s):
     """(eˢ − 1 − s)/s² for |s| ≤ 1/2."""
     a = 1.0 / 720.0 + s * (1.0 / 5040.0 + s * (1.0 / 40320.0 + s * (1.0 / 362880.0 + s * (1.0 / 3628800.0))))
     b = 2.505210838544172e-08 + s * (2.08767569878681e-09 + s * (1.6059043836821613e-10 + s * 1.1470745597729725e-11))
-    a += s**5 * b
+    a += (s * s) * (s * s) * s * b
     return 0.5 + s * (1.0 / 6.0 + s * (1.0 / 24.0 + s * (1.0 / 120.0 + s * a)))
 
 
@@ -215,18 +224,18 @@ def kl_reweigh(v, p, known, least, radius, near, loose, q):
     return lam, found
 
 
-@dot_loop
+@inlined
 def excess_sums(v, p, top, level, centre):
     """Σ p, Σ p (d − centre), Σ p (d − centre)² over d = v − top > level."""
-    mass, first, second = 0.0, 0.0, 0.0
-    for i in range(v.size):
-        m = p[i] if p.size > 0 else 1.0
-        d = v[i] - top
-        m = m if d > level else 0.0
+    mass, first, second = lanes(0.0), lanes(0.0), lanes(0.0)
+    for i in range(0, v.size, LANES):
+        d = not_above(pack(v, i) - top, 0.0)
+        m = above(d, level, masses_at(p, v.size, i))
+        d = d - centre
         mass += m
-        first += m * (d - centre)
-        second += m * (d - centre) * (d - centre)
-    return mass, first, second
+        first += m * d
+        second += m * d * d
+    return lanes_sum(mass), lanes_sum(first), lanes_sum(second)
 
 
 @kernel
@@ -382,18 +391,18 @@ def write_tail(v, p, total, alpha, level, q):
     return excess / (alpha * total) if above > 0.0 else 0.0
 
 
-@dot_loop
+@inlined
 def clipped_sums(v, p, top, edge, width):
     """Σ p where 0 < v − top − edge < width, Σ p (v − top − edge) there, Σ p from the width on."""
-    inside, first, full = 0.0, 0.0, 0.0
-    for i in range(v.size):
-        m = p[i] if p.size > 0 else 1.0
-        d = v[i] - top - edge
-        part = m if 0.0 < d < width else 0.0
+    inside, first, full = lanes(0.0), lanes(0.0), lanes(0.0)
+    for i in range(0, v.size, LANES):
+        m = masses_at(p, v.size, i)
+        d = not_above(pack(v, i) - top, 0.0) - edge
+        part = above(width - d, 0.0, above(d, 0.0, m))
         inside += part
         first += part * d
-        full += m if d >= width else 0.0
-    return inside, first, full
+        full += at_least(d, width, m)
+    return lanes_sum(inside), lanes_sum(first), lanes_sum(full)
 
 
 @kernel
