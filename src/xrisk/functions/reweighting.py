@@ -13,6 +13,7 @@ from xrisk.functions.special import branch_free, fast_exp
 from xrisk.lanes import LANES, above, at_least, lanes, lanes_sum, not_above, not_below, ones, pack, unpack
 
 STEPS = 400  # of a safeguarded iteration; five to ten are usual, more where values differ by 1e-200 of their range
+BELOW = -5e-324  # the largest number below zero
 UNKNOWN = math.nan  # no earlier solution to start from
 
 
@@ -98,12 +99,12 @@ def standard(u, p):
 
 
 @kernel
-def spread_evenly(v, p, known, least, q):
-    """q ∝ p on the values from top + ``least`` on."""
+def spread_evenly(v, p, known, edge, q):
+    """q ∝ p on the values above top + ``edge``."""
     total = 0.0
     for i in range(v.size):
         m = p[i] if p.size > 0 else 1.0
-        q[i] = m if v[i] - known.top >= least else 0.0
+        q[i] = m if v[i] - known.top > edge else 0.0
         total += q[i]
     q /= total
 
@@ -201,7 +202,7 @@ def kl_reweigh(v, p, known, least, radius, near, loose, q):
         return least, Tilt(0.0, 0.0, 0.0, 0.0, 1.0, 0.0)
     most = math.log(known.total / known.at)
     if least == 0.0 and most <= radius:
-        spread_evenly(v, p, known, 0.0, q)
+        spread_evenly(v, p, known, BELOW, q)
         return 0.0, Tilt(most, 0.0, 0.0, 0.0, 1.0, 0.0)
     low, high, lam = 0.0, np.inf, least
     if radius < np.inf:
@@ -220,43 +221,65 @@ def kl_reweigh(v, p, known, least, radius, near, loose, q):
             high = lam
         lam = max(next_multiplier(lam, radius, found, low, high), least)
         found = tilt_at(v, p, known, lam, q)
+    if found.divergence > radius * (1.0 + 1e-10) + found.noise and lam < high:  # no number lies between low and high
+        lam = high
+        found = tilt_at(v, p, known, lam, q)
     q /= found.total
     return lam, found
 
 
 @inlined
-def excess_sums(v, p, top, level, centre):
-    """Σ p, Σ p (d − centre), Σ p (d − centre)² over d = v − top > level."""
+def excess_sums(v, p, top, edge, centre, size):
+    """Σ p, Σ p s, Σ p s² with s = (d − centre)/size over d = v − top > edge."""
     mass, first, second = lanes(0.0), lanes(0.0), lanes(0.0)
     for i in range(0, v.size, LANES):
         d = not_above(pack(v, i) - top, 0.0)
-        m = above(d, level, masses_at(p, v.size, i))
-        d = d - centre
+        m = above(d, edge, masses_at(p, v.size, i))
+        s = above(m, 0.0, (d - centre) / size)
         mass += m
-        first += m * d
-        second += m * d * d
+        first += m * s
+        second += m * s * s
     return lanes_sum(mass), lanes_sum(first), lanes_sum(second)
 
 
 @kernel
 def chi_penalised(v, p, known, lam, near):
-    """`Excess` of the maximiser of ⟨q, v⟩ − λ χ²(q): Newton on a convex piecewise linear equation, finite."""
-    first_edge = known.mean - lam  # where all values have weight: the solution is not below
-    edge = max(near, first_edge) if near < 0.0 else first_edge
-    centre, level, mass, last = known.mean, known.mean, known.total, -1.0
+    """`Excess` of the maximiser of ⟨q, v⟩ − λ χ²(q): the edge with Σ p (d − edge)₊ = λ Σ p, by Newton, finite.
+
+    The equation is convex, so edges rise from below the solution. Sums of d ≤ 0 lose no digits, at no scale of λ.
+    """
+    least = max(known.mean - lam, -lam * (known.total / known.at))  # the solution is not below
+    edge = near if least < near < 0.0 else least
+    level, mass, last = known.mean, known.total, -1.0
     for _ in range(STEPS):
-        mass, first, _ = excess_sums(v, p, known.top, edge, centre)
-        if mass <= 0.0:
-            edge, centre = first_edge, known.mean
-            continue
-        shift = first / mass
-        centre += shift
-        level = centre - lam * (known.total - mass) / mass
-        edge = level - lam
-        if mass == last and abs(shift) <= 1e-12 * abs(centre):
+        mass, first, _ = excess_sums(v, p, known.top, edge, 0.0, 1.0)
+        level = (first - lam * max(known.total - mass, 0.0)) / mass
+        if mass == last:
             break
-        last = mass
+        edge, last = max(level - lam, least), mass
     return Excess(level, lam, mass / known.total, 0.0)
+
+
+@kernel
+def spread(v, p, top, edge, centre, size):
+    """(mass, mean, standard deviation) of the values above an edge, the last two less top.
+
+    ``centre`` and ``size`` are guesses of the mean and of its size. Where they are too far off for digits of the
+    variance, which may lie below the smallest number, the mean is summed up first.
+    """
+    mass, first, second = excess_sums(v, p, top, edge, centre, size)
+    if mass <= 0.0:
+        return mass, 0.0, 0.0
+    shift = first / mass
+    if shift * shift > 1e6 * (second / mass - shift * shift):
+        centre = excess_sums(v, p, top, edge, 0.0, 1.0)[1] / mass
+        if centre == 0.0:
+            return mass, 0.0, 0.0
+        size = -centre
+        mass, first, second = excess_sums(v, p, top, edge, centre, size)
+        shift = first / mass
+    deviation = math.sqrt(max(second / mass - shift * shift, 0.0))
+    return mass, min(centre + size * shift, 0.0), size * deviation
 
 
 @kernel
@@ -267,28 +290,24 @@ def chi_bounded(v, p, known, radius, near):
     """
     low, high, last = 2.0 * known.low, 0.0, -1.0
     edge = near if low < near < 0.0 else low
-    centre, width, mass, spare = known.mean, 0.0, known.total, 2.0 * radius
+    centre, width, found = known.mean, 0.0, Excess(low, 0.0, 1.0, 2.0 * radius)
     for _ in range(STEPS):
-        mass, first, second = excess_sums(v, p, known.top, edge, centre)
+        mass, mean, deviation = spread(v, p, known.top, edge, centre, -centre if centre < 0.0 else 1.0)
         spare = (2.0 * radius * mass - (known.total - mass)) / known.total
         if mass <= 0.0 or spare <= 0.0:
             high, last, edge = edge, -1.0, 0.5 * (low + edge)
             continue
-        shift = first / mass
-        variance = max(second / mass - shift * shift, 0.0)
-        centre, width = centre + shift, math.sqrt(variance / spare)
-        if shift * shift > 1e6 * variance:  # too far from the centre for digits of the variance: once more from here
-            continue
+        share, centre, width = mass / known.total, mean, deviation / math.sqrt(spare)
+        found = Excess(centre - width * (1.0 - share) if width > 0.0 else edge, share * width, share, spare)
         if mass == last or width == 0.0 or high - low <= -2e-16 * low:
             break
-        if variance > spare * (centre - edge) ** 2:
+        if width > centre - edge:
             high = edge
         else:
             low = edge
         following, last = centre - width, mass
         edge = following if low <= following < high else 0.5 * (low + high)
-    share = mass / known.total
-    return Excess(centre - width * (1.0 - share), share * width, share, spare)
+    return found
 
 
 @kernel
@@ -299,34 +318,48 @@ def chi_reweigh(v, p, known, least, radius, near, q):
         return Excess(0.0, least, 1.0, 0.0), 0.0, 0.0
     most = 0.5 * (known.total / known.at - 1.0)
     if least == 0.0 and most <= radius:
-        spread_evenly(v, p, known, 0.0, q)
+        spread_evenly(v, p, known, BELOW, q)
         return Excess(0.0, 0.0, known.at / known.total, 0.0), most, 0.0
     found = Excess(0.0, 0.0, 1.0, 0.0)
     if most > radius:
         found = chi_bounded(v, p, known, radius, near)
     if found.lam < least or most <= radius:
         found = chi_penalised(v, p, known, least, near)
-    if found.lam <= 0.0:  # values so near to the top that their variance is no number
+    if found.lam <= 0.0:  # the values above the edge are one
         spread_evenly(v, p, known, found.level, q)
         return found, 0.5 * (1.0 / found.mass - 1.0), 0.0
     divergence, mean = write_excess(v, p, known, found, q)
+    if divergence > radius * (1.0 + 1e-10):  # by rounding, where a few values of tiny mass are far from the others
+        keep = math.sqrt(radius / divergence)
+        mix_evenly(p, known.total, keep, q)
+        divergence, mean = radius, keep * mean + (1.0 - keep) * known.mean
     return found, divergence, mean
+
+
+@kernel
+def mix_evenly(p, total, keep, q):
+    """q ← keep·q + (1 − keep)·p."""
+    for i in range(q.size):
+        m = (p[i] if p.size > 0 else 1.0) / total
+        q[i] = m + keep * (q[i] - m)
 
 
 @kernel
 def write_excess(v, p, known, found, q):
     """The weights into ``q``; χ²(q) and E_q[v] − top."""
-    total, divergence, mean = 0.0, 0.0, 0.0
+    total, off, second, mean = 0.0, 0.0, 0.0, 0.0
     for i in range(v.size):
         m = p[i] if p.size > 0 else 1.0
         d = v[i] - known.top
         change = max((d - found.level) / found.lam, -1.0) if m > 0.0 else -1.0
         q[i] = m * (1.0 + change)
         total += q[i]
-        divergence += m * change * change
+        off += m * change
+        second += m * change * change
         mean += q[i] * d if q[i] > 0.0 else 0.0
     q /= total
-    return 0.5 * divergence / known.total, mean / total
+    off /= known.total  # of the sum of the weights from one: rounding, which the division has just taken out
+    return 0.5 * max(second / known.total - off * off, 0.0) / ((1.0 + off) * (1.0 + off)), mean / total
 
 
 @kernel
@@ -383,7 +416,7 @@ def write_tail(v, p, total, alpha, level, q):
             excess += m * (v[i] - level)
         elif v[i] == level:
             at += m
-    left = max(alpha * total - above, 0.0) / at if at > 0.0 else 0.0
+    left = min(max(alpha * total - above, 0.0) / at, 1.0) if at > 0.0 else 0.0
     whole = above + left * at
     for i in range(v.size):
         m = p[i] if p.size > 0 else 1.0
