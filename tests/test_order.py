@@ -16,6 +16,7 @@ ORDER = """
 generic
 sources
 compile
+lanes
 registry  files  phrases  grouping
 functions  data
 inner  worst

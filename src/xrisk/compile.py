@@ -27,15 +27,15 @@ from numba.core.registry import CPUDispatcher
 from numba.extending import intrinsic, overload
 from numba.np.arrayobj import make_array
 
+from xrisk.generic import STRICT
 from xrisk.sources import digest_of, snapshot
 
 VERSIONS = (numba.__version__, llvmlite.__version__, np.__version__)
 _plain: ContextVar[bool] = ContextVar("plain", default=False)
 snapshot()  # before any kernel is imported: an edit from here on is not what this process runs
 
-# a loop of products whose sum may be reordered, which is what lets it use vector registers; infinities and NaN
-# keep their meaning. Not for formulas: reordering would undo their care about cancellation.
-dot_loop = njit(error_model="numpy", fastmath={"reassoc", "contract"})
+# what the inner loops of kernels call: not inlined, it would count references to its arrays at every call
+inlined = njit(**STRICT, forceinline=True)
 
 
 CACHE_LINE, FETCHED = 64, 2048  # bytes; of a longer row the beginning is asked for, the processor sees the rest coming
@@ -104,7 +104,7 @@ def kernel(function: Callable) -> Any:
     digest of all that the kernel can call (`xrisk.sources`): after an upgrade or an edit nothing stale is run, and
     what the edit cannot reach is not compiled anew.
     """
-    compiled = njit(error_model="numpy", nogil=True)(function)
+    compiled = njit(**STRICT, forceinline=False, nogil=True)(function)
     ours = function.__module__.startswith(__package__ + ".")
     if ours and isinstance(compiled, CPUDispatcher):  # with NUMBA_DISABLE_JIT it is the plain function
         with contextlib.suppress(RuntimeError):  # no folder that can be written
@@ -286,4 +286,4 @@ def _float_fields(cls: type) -> frozenset[str]:
 
 @functools.cache
 def _private(python: Callable, classes: frozenset[type]) -> Any:
-    return njit(error_model="numpy", nogil=True)(python)
+    return njit(**STRICT, forceinline=False, nogil=True)(python)

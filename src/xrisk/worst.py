@@ -10,6 +10,8 @@ from xrisk.compile import kernel
 from xrisk.functions.ambiguity import excess_case, tail_case, tilted_case
 from xrisk.functions.parameters import non_negative, require
 
+LEAST_MASS = 1e-100  # relative to the largest: squares of quotients of masses must be numbers
+
 
 class WorstCase(NamedTuple):
     """The distribution under which given losses are worst, as `worst_case` finds it."""
@@ -61,7 +63,8 @@ def worst_case(
         For "spectral": non-increasing weights, not negative, of k equal shares of the losses, the worst first; scaled
         to a sum of one. With k = n and equal sample weights: the weight of the largest loss, of the second largest, …
     sample_weight : array-like of shape (n,), optional
-        The observed distribution p up to a factor; equal masses 1/n by default.
+        The observed distribution p up to a factor; equal masses 1/n by default. What is below 1e-100 of the largest
+        counts as zero.
 
     Returns
     -------
@@ -140,6 +143,7 @@ def _masses(values: Any, n: int) -> np.ndarray:
     if p.min() < 0.0 or p.max() == 0.0:
         raise ValueError(f"sample_weight must be non-negative and not all zero, got {p.min()} as the smallest")
     p = p / p.max()  # a sum of huge ones would overflow
+    p[p < LEAST_MASS] = 0.0
     return p / p.sum()
 
 

@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
-from xrisk.compile import dot_loop, prefetch
+from xrisk.compile import inlined, prefetch
 from xrisk.generic import generic
+from xrisk.lanes import LANES, lanes, lanes_sum, rest, whole
 
 
 @generic
@@ -104,21 +105,22 @@ class WithIntercept(NamedTuple):
     rows: Any = Dense()
 
 
-@dot_loop
+@inlined
 def dense_dot(x, w):
-    total = 0.0
-    for j in range(x.size):
-        total += x[j] * w[j]
-    return total
+    total, end = lanes(0.0), x.size - x.size % LANES
+    for j in range(0, end, LANES):
+        total += whole(x, j) * whole(w, j)
+    return lanes_sum(total + rest(x, end) * rest(w, end))
 
 
-@dot_loop
+@inlined
 def dense_square(x):
-    total = 0.0
-    for j in range(x.size):
-        value = float(x[j])  # the square of a float32 may overflow
+    total, end = lanes(0.0), x.size - x.size % LANES
+    for j in range(0, end, LANES):
+        value = whole(x, j)
         total += value * value
-    return total
+    value = rest(x, end)
+    return lanes_sum(total + value * value)
 
 
 @register_jitable
@@ -130,47 +132,60 @@ def careful_norm(x):
     return total
 
 
-@dot_loop
+@inlined
 def dense_dots(x, w, w_prev):
-    total, total_prev = 0.0, 0.0
-    for j in range(x.size):
-        total += x[j] * w[j]
-        total_prev += x[j] * w_prev[j]
-    return total, total_prev
+    total, total_prev, end = lanes(0.0), lanes(0.0), x.size - x.size % LANES
+    for j in range(0, end, LANES):
+        value = whole(x, j)
+        total += value * whole(w, j)
+        total_prev += value * whole(w_prev, j)
+    value = rest(x, end)
+    return lanes_sum(total + value * rest(w, end)), lanes_sum(total_prev + value * rest(w_prev, end))
 
 
-@dot_loop
+@inlined
+def four_dots(a, b, c, e, w):
+    """`dense_dot` of four rows, each to the last bit as if alone."""
+    za, zb, zc, ze, end = lanes(0.0), lanes(0.0), lanes(0.0), lanes(0.0), w.size - w.size % LANES
+    for j in range(0, end, LANES):
+        v = whole(w, j)
+        za += whole(a, j) * v
+        zb += whole(b, j) * v
+        zc += whole(c, j) * v
+        ze += whole(e, j) * v
+    v = rest(w, end)
+    za, zb, zc, ze = za + rest(a, end) * v, zb + rest(b, end) * v, zc + rest(c, end) * v, ze + rest(e, end) * v
+    return lanes_sum(za), lanes_sum(zb), lanes_sum(zc), lanes_sum(ze)
+
+
+@inlined
 def dense_four_dot(X, k, w, out):
-    """Four rows at a time: their cache misses overlap."""
-    a, b, c, e = X[k[0]], X[k[1]], X[k[2]], X[k[3]]
-    za, zb, zc, ze = 0.0, 0.0, 0.0, 0.0
-    for j in range(w.size):
-        za += a[j] * w[j]
-        zb += b[j] * w[j]
-        zc += c[j] * w[j]
-        ze += e[j] * w[j]
-    out[0], out[1], out[2], out[3] = za, zb, zc, ze
+    """Four rows at a time: their cache misses overlap, and w is read once for them."""
+    out[0], out[1], out[2], out[3] = four_dots(X[k[0]], X[k[1]], X[k[2]], X[k[3]], w)
 
 
-@dot_loop
+@inlined
+def two_by_two_dots(a, b, w, w_prev):
+    """`dense_dots` of two rows: eight sums at once would not fit into the registers of every processor."""
+    za, zb, pa, pb, end = lanes(0.0), lanes(0.0), lanes(0.0), lanes(0.0), w.size - w.size % LANES
+    for j in range(0, end, LANES):
+        x, y, v, v_prev = whole(a, j), whole(b, j), whole(w, j), whole(w_prev, j)
+        za += x * v
+        zb += y * v
+        pa += x * v_prev
+        pb += y * v_prev
+    x, y, v, v_prev = rest(a, end), rest(b, end), rest(w, end), rest(w_prev, end)
+    za, zb, pa, pb = za + x * v, zb + y * v, pa + x * v_prev, pb + y * v_prev
+    return lanes_sum(za), lanes_sum(zb), lanes_sum(pa), lanes_sum(pb)
+
+
+@inlined
 def dense_four_dots(X, k, w, w_prev, out, out_prev):
-    a, b, c, e = X[k[0]], X[k[1]], X[k[2]], X[k[3]]
-    za, zb, zc, ze = 0.0, 0.0, 0.0, 0.0
-    pa, pb, pc, pe = 0.0, 0.0, 0.0, 0.0
-    for j in range(w.size):
-        za += a[j] * w[j]
-        zb += b[j] * w[j]
-        zc += c[j] * w[j]
-        ze += e[j] * w[j]
-        pa += a[j] * w_prev[j]
-        pb += b[j] * w_prev[j]
-        pc += c[j] * w_prev[j]
-        pe += e[j] * w_prev[j]
-    out[0], out[1], out[2], out[3] = za, zb, zc, ze
-    out_prev[0], out_prev[1], out_prev[2], out_prev[3] = pa, pb, pc, pe
+    out[0], out[1], out_prev[0], out_prev[1] = two_by_two_dots(X[k[0]], X[k[1]], w, w_prev)
+    out[2], out[3], out_prev[2], out_prev[3] = two_by_two_dots(X[k[2]], X[k[3]], w, w_prev)
 
 
-@dot_loop
+@inlined
 def dense_add_four(X, k, scales, grad):
     a, b, c, e = X[k[0]], X[k[1]], X[k[2]], X[k[3]]
     sa, sb, sc, se = scales[0], scales[1], scales[2], scales[3]

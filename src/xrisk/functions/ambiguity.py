@@ -102,7 +102,7 @@ def tilted_case(u, p, strength, radius, q):
     least = min(strength * factor / scale, 1e300) if scale > 0.0 else strength
     lam, found = kl_reweigh(d, p, known, least, radius, UNKNOWN, 0.0, q)
     above = found.value + (lam - least) * radius if lam > least else found.value
-    return (top + scale * above) / factor, multiplier(lam, least, strength, scale / factor)
+    return (top + scale * min(above, 0.0)) / factor, multiplier(lam, least, strength, scale / factor)
 
 
 @register_jitable
@@ -132,7 +132,7 @@ def excess_case(u, p, strength, radius, q):
     if known.low < 0.0 and found.lam > 0.0:
         above = chi_bound(d, p, known, found.level, found.lam)
         above += (found.lam - least) * radius if found.lam > least else 0.0
-    return (top + scale * above) / factor, multiplier(found.lam, least, strength, scale / factor)
+    return (top + scale * min(above, 0.0)) / factor, multiplier(found.lam, least, strength, scale / factor)
 
 
 @reweigh.of(ChiSquareRiskA)

@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xrisk.compile import dot_loop, kernel
-from xrisk.functions.special import fast_exp
+from xrisk.compile import inlined, kernel
+from xrisk.functions.special import branch_free, fast_exp
+from xrisk.lanes import LANES, above, at_least, lanes, lanes_sum, not_above, not_below, ones, pack, unpack
 
 STEPS = 400  # of a safeguarded iteration; five to ten are usual, more where values differ by 1e-200 of their range
+BELOW = -5e-324  # the largest number below zero
 UNKNOWN = math.nan  # no earlier solution to start from
 
 
@@ -58,17 +60,23 @@ def extent(v, p):
     return Extent(top, low - top, max(first / total, low - top), total, at)
 
 
-@dot_loop
+@branch_free
+def masses_at(p, n, i):
+    """Lanes of the masses of values i, i + 1, …, zero beyond the last of n."""
+    return pack(p, i) if p.size > 0 else ones(n - i)
+
+
+@inlined
 def extent_sums(v, p, top):
     """Σ p, Σ p (v − top), Σ p where v = top."""
-    total, first, at = 0.0, 0.0, 0.0
-    for i in range(v.size):
-        m = p[i] if p.size > 0 else 1.0
-        d = min(v[i] - top, 0.0)
+    total, first, at = lanes(0.0), lanes(0.0), lanes(0.0)
+    for i in range(0, v.size, LANES):
+        m = masses_at(p, v.size, i)
+        d = not_above(pack(v, i) - top, 0.0)
         total += m
         first += m * d
-        at += m if d == 0.0 else 0.0
-    return total, first, at
+        at += at_least(d, 0.0, m)
+    return lanes_sum(total), lanes_sum(first), lanes_sum(at)
 
 
 @kernel
@@ -91,26 +99,27 @@ def standard(u, p):
 
 
 @kernel
-def spread_evenly(v, p, known, least, q):
-    """q ∝ p on the values from top + ``least`` on."""
+def spread_evenly(v, p, known, edge, q):
+    """q ∝ p on the values above top + ``edge``."""
     total = 0.0
     for i in range(v.size):
         m = p[i] if p.size > 0 else 1.0
-        q[i] = m if v[i] - known.top >= least else 0.0
+        q[i] = m if v[i] - known.top > edge else 0.0
         total += q[i]
     q /= total
 
 
-@dot_loop
+@inlined
 def tilted_sums(v, q, top, lam):
     """Σ q, Σ q s, Σ q s² with s = (v − top)/λ."""
-    total, first, second = 0.0, 0.0, 0.0
-    for i in range(v.size):
-        s = max((v[i] - top) / lam, -800.0)
-        total += q[i]
-        first += q[i] * s
-        second += q[i] * s * s
-    return total, first, second
+    total, first, second = lanes(0.0), lanes(0.0), lanes(0.0)
+    for i in range(0, v.size, LANES):
+        w = pack(q, i)
+        s = not_below(not_above(pack(v, i) - top, 0.0) / lam, -800.0)
+        total += w
+        first += w * s
+        second += w * s * s
+    return lanes_sum(total), lanes_sum(first), lanes_sum(second)
 
 
 @kernel
@@ -126,28 +135,29 @@ def tilt(v, p, known, lam, q):
     return Tilt(max(mean - logs, 0.0), variance, lam * mean, lam * logs, total, 1e-15 * (1.0 - logs))
 
 
-@dot_loop
+@inlined
 def gentle_sums(v, p, centre, lam, q):
     """q = p eˢ with s = (v − centre)/λ, |s| ≤ 1/2; Σ p (eˢ − 1 − s), Σ p s(eˢ − 1), Σ q s², Σ q."""
-    small, product, second, total = 0.0, 0.0, 0.0, 0.0
-    for i in range(v.size):
-        m = p[i] if p.size > 0 else 1.0
-        s = (v[i] - centre) / lam if m > 0.0 else 0.0
+    small, product, second, total = lanes(0.0), lanes(0.0), lanes(0.0), lanes(0.0)
+    for i in range(0, v.size, LANES):
+        m = masses_at(p, v.size, i)
+        s = above(m, 0.0, (pack(v, i) - centre) / lam)
         r = s * s * series(s)
         small += m * r
         product += m * (s * (s + r))
-        q[i] = m * (1.0 + (s + r))
-        second += q[i] * s * s
-        total += q[i]
-    return small, product, second, total
+        w = m * (1.0 + (s + r))
+        second += w * s * s
+        total += w
+        unpack(w, q, i)
+    return lanes_sum(small), lanes_sum(product), lanes_sum(second), lanes_sum(total)
 
 
-@dot_loop
+@branch_free
 def series(s):
     """(eˢ − 1 − s)/s² for |s| ≤ 1/2."""
     a = 1.0 / 720.0 + s * (1.0 / 5040.0 + s * (1.0 / 40320.0 + s * (1.0 / 362880.0 + s * (1.0 / 3628800.0))))
     b = 2.505210838544172e-08 + s * (2.08767569878681e-09 + s * (1.6059043836821613e-10 + s * 1.1470745597729725e-11))
-    a += s**5 * b
+    a += (s * s) * (s * s) * s * b
     return 0.5 + s * (1.0 / 6.0 + s * (1.0 / 24.0 + s * (1.0 / 120.0 + s * a)))
 
 
@@ -192,7 +202,7 @@ def kl_reweigh(v, p, known, least, radius, near, loose, q):
         return least, Tilt(0.0, 0.0, 0.0, 0.0, 1.0, 0.0)
     most = math.log(known.total / known.at)
     if least == 0.0 and most <= radius:
-        spread_evenly(v, p, known, 0.0, q)
+        spread_evenly(v, p, known, BELOW, q)
         return 0.0, Tilt(most, 0.0, 0.0, 0.0, 1.0, 0.0)
     low, high, lam = 0.0, np.inf, least
     if radius < np.inf:
@@ -211,43 +221,65 @@ def kl_reweigh(v, p, known, least, radius, near, loose, q):
             high = lam
         lam = max(next_multiplier(lam, radius, found, low, high), least)
         found = tilt_at(v, p, known, lam, q)
+    if found.divergence > radius * (1.0 + 1e-10) + found.noise and lam < high:  # no number lies between low and high
+        lam = high
+        found = tilt_at(v, p, known, lam, q)
     q /= found.total
     return lam, found
 
 
-@dot_loop
-def excess_sums(v, p, top, level, centre):
-    """Σ p, Σ p (d − centre), Σ p (d − centre)² over d = v − top > level."""
-    mass, first, second = 0.0, 0.0, 0.0
-    for i in range(v.size):
-        m = p[i] if p.size > 0 else 1.0
-        d = v[i] - top
-        m = m if d > level else 0.0
+@inlined
+def excess_sums(v, p, top, edge, centre, size):
+    """Σ p, Σ p s, Σ p s² with s = (d − centre)/size over d = v − top > edge."""
+    mass, first, second = lanes(0.0), lanes(0.0), lanes(0.0)
+    for i in range(0, v.size, LANES):
+        d = not_above(pack(v, i) - top, 0.0)
+        m = above(d, edge, masses_at(p, v.size, i))
+        s = above(m, 0.0, (d - centre) / size)
         mass += m
-        first += m * (d - centre)
-        second += m * (d - centre) * (d - centre)
-    return mass, first, second
+        first += m * s
+        second += m * s * s
+    return lanes_sum(mass), lanes_sum(first), lanes_sum(second)
 
 
 @kernel
 def chi_penalised(v, p, known, lam, near):
-    """`Excess` of the maximiser of ⟨q, v⟩ − λ χ²(q): Newton on a convex piecewise linear equation, finite."""
-    first_edge = known.mean - lam  # where all values have weight: the solution is not below
-    edge = max(near, first_edge) if near < 0.0 else first_edge
-    centre, level, mass, last = known.mean, known.mean, known.total, -1.0
+    """`Excess` of the maximiser of ⟨q, v⟩ − λ χ²(q): the edge with Σ p (d − edge)₊ = λ Σ p, by Newton, finite.
+
+    The equation is convex, so edges rise from below the solution. Sums of d ≤ 0 lose no digits, at no scale of λ.
+    """
+    least = max(known.mean - lam, -lam * (known.total / known.at))  # the solution is not below
+    edge = near if least < near < 0.0 else least
+    level, mass, last = known.mean, known.total, -1.0
     for _ in range(STEPS):
-        mass, first, _ = excess_sums(v, p, known.top, edge, centre)
-        if mass <= 0.0:
-            edge, centre = first_edge, known.mean
-            continue
-        shift = first / mass
-        centre += shift
-        level = centre - lam * (known.total - mass) / mass
-        edge = level - lam
-        if mass == last and abs(shift) <= 1e-12 * abs(centre):
+        mass, first, _ = excess_sums(v, p, known.top, edge, 0.0, 1.0)
+        level = (first - lam * max(known.total - mass, 0.0)) / mass
+        if mass == last:
             break
-        last = mass
+        edge, last = max(level - lam, least), mass
     return Excess(level, lam, mass / known.total, 0.0)
+
+
+@kernel
+def spread(v, p, top, edge, centre, size):
+    """(mass, mean, standard deviation) of the values above an edge, the last two less top.
+
+    ``centre`` and ``size`` are guesses of the mean and of its size. Where they are too far off for digits of the
+    variance, which may lie below the smallest number, the mean is summed up first.
+    """
+    mass, first, second = excess_sums(v, p, top, edge, centre, size)
+    if mass <= 0.0:
+        return mass, 0.0, 0.0
+    shift = first / mass
+    if shift * shift > 1e6 * (second / mass - shift * shift):
+        centre = excess_sums(v, p, top, edge, 0.0, 1.0)[1] / mass
+        if centre == 0.0:
+            return mass, 0.0, 0.0
+        size = -centre
+        mass, first, second = excess_sums(v, p, top, edge, centre, size)
+        shift = first / mass
+    deviation = math.sqrt(max(second / mass - shift * shift, 0.0))
+    return mass, min(centre + size * shift, 0.0), size * deviation
 
 
 @kernel
@@ -258,28 +290,24 @@ def chi_bounded(v, p, known, radius, near):
     """
     low, high, last = 2.0 * known.low, 0.0, -1.0
     edge = near if low < near < 0.0 else low
-    centre, width, mass, spare = known.mean, 0.0, known.total, 2.0 * radius
+    centre, width, found = known.mean, 0.0, Excess(low, 0.0, 1.0, 2.0 * radius)
     for _ in range(STEPS):
-        mass, first, second = excess_sums(v, p, known.top, edge, centre)
+        mass, mean, deviation = spread(v, p, known.top, edge, centre, -centre if centre < 0.0 else 1.0)
         spare = (2.0 * radius * mass - (known.total - mass)) / known.total
         if mass <= 0.0 or spare <= 0.0:
             high, last, edge = edge, -1.0, 0.5 * (low + edge)
             continue
-        shift = first / mass
-        variance = max(second / mass - shift * shift, 0.0)
-        centre, width = centre + shift, math.sqrt(variance / spare)
-        if shift * shift > 1e6 * variance:  # too far from the centre for digits of the variance: once more from here
-            continue
+        share, centre, width = mass / known.total, mean, deviation / math.sqrt(spare)
+        found = Excess(centre - width * (1.0 - share) if width > 0.0 else edge, share * width, share, spare)
         if mass == last or width == 0.0 or high - low <= -2e-16 * low:
             break
-        if variance > spare * (centre - edge) ** 2:
+        if width > centre - edge:
             high = edge
         else:
             low = edge
         following, last = centre - width, mass
         edge = following if low <= following < high else 0.5 * (low + high)
-    share = mass / known.total
-    return Excess(centre - width * (1.0 - share), share * width, share, spare)
+    return found
 
 
 @kernel
@@ -290,34 +318,48 @@ def chi_reweigh(v, p, known, least, radius, near, q):
         return Excess(0.0, least, 1.0, 0.0), 0.0, 0.0
     most = 0.5 * (known.total / known.at - 1.0)
     if least == 0.0 and most <= radius:
-        spread_evenly(v, p, known, 0.0, q)
+        spread_evenly(v, p, known, BELOW, q)
         return Excess(0.0, 0.0, known.at / known.total, 0.0), most, 0.0
     found = Excess(0.0, 0.0, 1.0, 0.0)
     if most > radius:
         found = chi_bounded(v, p, known, radius, near)
     if found.lam < least or most <= radius:
         found = chi_penalised(v, p, known, least, near)
-    if found.lam <= 0.0:  # values so near to the top that their variance is no number
+    if found.lam <= 0.0:  # the values above the edge are one
         spread_evenly(v, p, known, found.level, q)
         return found, 0.5 * (1.0 / found.mass - 1.0), 0.0
     divergence, mean = write_excess(v, p, known, found, q)
+    if divergence > radius * (1.0 + 1e-10):  # by rounding, where a few values of tiny mass are far from the others
+        keep = math.sqrt(radius / divergence)
+        mix_evenly(p, known.total, keep, q)
+        divergence, mean = radius, keep * mean + (1.0 - keep) * known.mean
     return found, divergence, mean
+
+
+@kernel
+def mix_evenly(p, total, keep, q):
+    """q ← keep·q + (1 − keep)·p."""
+    for i in range(q.size):
+        m = (p[i] if p.size > 0 else 1.0) / total
+        q[i] = m + keep * (q[i] - m)
 
 
 @kernel
 def write_excess(v, p, known, found, q):
     """The weights into ``q``; χ²(q) and E_q[v] − top."""
-    total, divergence, mean = 0.0, 0.0, 0.0
+    total, off, second, mean = 0.0, 0.0, 0.0, 0.0
     for i in range(v.size):
         m = p[i] if p.size > 0 else 1.0
         d = v[i] - known.top
         change = max((d - found.level) / found.lam, -1.0) if m > 0.0 else -1.0
         q[i] = m * (1.0 + change)
         total += q[i]
-        divergence += m * change * change
+        off += m * change
+        second += m * change * change
         mean += q[i] * d if q[i] > 0.0 else 0.0
     q /= total
-    return 0.5 * divergence / known.total, mean / total
+    off /= known.total  # of the sum of the weights from one: rounding, which the division has just taken out
+    return 0.5 * max(second / known.total - off * off, 0.0) / ((1.0 + off) * (1.0 + off)), mean / total
 
 
 @kernel
@@ -374,7 +416,7 @@ def write_tail(v, p, total, alpha, level, q):
             excess += m * (v[i] - level)
         elif v[i] == level:
             at += m
-    left = max(alpha * total - above, 0.0) / at if at > 0.0 else 0.0
+    left = min(max(alpha * total - above, 0.0) / at, 1.0) if at > 0.0 else 0.0
     whole = above + left * at
     for i in range(v.size):
         m = p[i] if p.size > 0 else 1.0
@@ -382,18 +424,18 @@ def write_tail(v, p, total, alpha, level, q):
     return excess / (alpha * total) if above > 0.0 else 0.0
 
 
-@dot_loop
+@inlined
 def clipped_sums(v, p, top, edge, width):
     """Σ p where 0 < v − top − edge < width, Σ p (v − top − edge) there, Σ p from the width on."""
-    inside, first, full = 0.0, 0.0, 0.0
-    for i in range(v.size):
-        m = p[i] if p.size > 0 else 1.0
-        d = v[i] - top - edge
-        part = m if 0.0 < d < width else 0.0
+    inside, first, full = lanes(0.0), lanes(0.0), lanes(0.0)
+    for i in range(0, v.size, LANES):
+        m = masses_at(p, v.size, i)
+        d = not_above(pack(v, i) - top, 0.0) - edge
+        part = above(width - d, 0.0, above(d, 0.0, m))
         inside += part
         first += part * d
-        full += m if d >= width else 0.0
-    return inside, first, full
+        full += at_least(d, width, m)
+    return lanes_sum(inside), lanes_sum(first), lanes_sum(full)
 
 
 @kernel

@@ -5,11 +5,14 @@ import math
 import numpy as np
 from numba.extending import register_jitable
 
+from xrisk.generic import STRICT
+from xrisk.lanes import fused
+
 TINY = float(np.finfo(np.float64).tiny)
 EXP_LIMIT = 709.782712893384  # log of the largest float64
 
-# no branch, no call: a plain loop over an array becomes vector instructions; a product and a sum may become one
-branch_free = register_jitable(fastmath={"contract"}, forceinline=True)
+# no branch, no call: a plain loop over an array becomes vector instructions
+branch_free = register_jitable(**STRICT, forceinline=True)
 
 LOG2_E = 1.4426950408889634
 LOG_2 = 0.693147180369123816  # its first 32 bits: its product with an exponent is exact
@@ -21,6 +24,12 @@ ROUND = 6755399441055744.0  # 1.5·2⁵²: adding it leaves a whole number in th
 def exp(x):
     """exp(x), with inf where it overflows (``math.exp`` raises there)."""
     return np.inf if x > EXP_LIMIT else math.exp(x)
+
+
+@branch_free
+def line(a, b, x):
+    """a + b·x."""
+    return fused(b, x, a)
 
 
 @branch_free
@@ -37,15 +46,19 @@ def fast_exp(x):
     """
     x = -746.0 if x < -746.0 else float(x)
     x = 710.0 if x > 710.0 else x
-    whole = np.float64(LOG2_E * x + ROUND)
+    whole = np.float64(fused(LOG2_E, x, ROUND))
     n = float(whole) - ROUND
-    half = np.float64(0.5 * n + ROUND)
-    r = (x - n * LOG_2) - n * LOG_2_REST
+    half = np.float64(fused(0.5, n, ROUND))
+    r = fused(-LOG_2_REST, n, fused(-LOG_2, n, x))
     s = r * r
-    a = (0.5000000000000001 + 0.16666666666666674 * r) + s * (0.04166666666662412 + 0.008333333333322208 * r)
-    b = (0.0013888888917215384 + 0.00019841269886586277 * r) + s * (2.4801521293745646e-05 + 2.755724234223733e-06 * r)
-    c = 2.7620089361777497e-07 + 2.5110047746466714e-08 * r
-    q = 1.0 + (r + s * (a + s * s * (b + s * s * c)))
+    a = fused(s, line(0.04166666666662412, 0.008333333333322208, r), line(0.5000000000000001, 0.16666666666666674, r))
+    b = fused(
+        s,
+        line(2.4801521293745646e-05, 2.755724234223733e-06, r),
+        line(0.0013888888917215384, 0.00019841269886586277, r),
+    )
+    c = line(2.7620089361777497e-07, 2.5110047746466714e-08, r)
+    q = 1.0 + fused(s, fused(s * s, fused(s * s, c, b), a), r)
     return q * _power_of_two(half.view(np.int64)) * _power_of_two(whole.view(np.int64) - half.view(np.int64))
 
 
@@ -61,11 +74,11 @@ def fast_log1p(x):
     s = x / (2.0 + x)
     v = s * s
     q = v * v
-    a = (0.6666666666666666 + 0.4000000000001527 * v) + q * (0.28571428566944046 + 0.22222222732703933 * v)
-    b = (0.1818178872662601 + 0.1538558857182529 * v) + q * (0.13313860694524396 + 0.1200360376485126 * v)
-    c = 0.08788555915244822 + 0.16188476499378662 * v
+    a = fused(q, line(0.28571428566944046, 0.22222222732703933, v), line(0.6666666666666666, 0.4000000000001527, v))
+    b = fused(q, line(0.13313860694524396, 0.1200360376485126, v), line(0.1818178872662601, 0.1538558857182529, v))
+    c = line(0.08788555915244822, 0.16188476499378662, v)
     # 2s = x − sx: small x come back as they are, also those that have lost digits to underflow
-    return x - s * (x - v * (a + q * q * (b + q * q * c)))
+    return fused(-s, fused(-v, fused(q * q, fused(q * q, c, b), a), x), x)
 
 
 @branch_free
@@ -76,7 +89,7 @@ def fast_log(x):
     above = m > 1.4142135623730951
     m = 0.5 * m if above else m
     n = float((bits >> 52) - (1022 if above else 1023))
-    return n * LOG_2 + (fast_log1p(m - 1.0) + n * LOG_2_REST)
+    return fused(n, LOG_2, fused(n, LOG_2_REST, fast_log1p(m - 1.0)))
 
 
 @branch_free
@@ -91,7 +104,7 @@ def negative_entropy(p):
     rest = 1.0 - p
     inside = max(p, TINY)  # numbers below it have fewer digits, and their product with the logarithm counts for nothing
     other = fast_log1p(-min(p, 0.5)) if p <= 0.5 else fast_log(max(rest, TINY))
-    value = p * fast_log(inside) + rest * other
+    value = fused(p, fast_log(inside), rest * other)
     return np.inf if p < 0.0 or p > 1.0 else value
 
 

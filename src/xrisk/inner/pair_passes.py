@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
-from xrisk.compile import dot_loop, kernel, specialise
+from xrisk.compile import kernel, specialise
 from xrisk.data.products import row_adjoint, row_block, row_tiles, sampled_rows
 from xrisk.data.rows import frozen, row_count
 from xrisk.data.threads import borders, give_way, in_parts, one_thread_each
@@ -47,6 +47,7 @@ from xrisk.inner.passes import (
     with_loss,
 )
 from xrisk.inner.visitors import LossValues, asks_gains, asks_moves, asks_sizes, visit_samples
+from xrisk.lanes import array_sum
 
 SUMMED = 4096  # pairs that are summed before the sum is compensated
 TILE = 2**20  # pairs whose weights are held at a time: 8 MB
@@ -180,21 +181,13 @@ def add_pairs(seen, tile, share, sums, lost, up, down):
         for start in range(low, low + width, SUMMED):
             stop = min(start + SUMMED, low + width)
             for j in range(4):
-                term = sum_of(seen[j, start:stop])
+                term = array_sum(seen[j, start:stop])
                 sums[i, j], lost[i - i0, j] = add_compensated(sums[i, j], lost[i - i0, j], term)
         if share.size > 0:
             scale, slopes, left = share[i] / down.size, seen[4, low : low + width], down[j0:j1]
             for r in range(width):
                 left[r] += scale * slopes[r]
-            up[i] += scale * sum_of(slopes)
-
-
-@dot_loop
-def sum_of(terms):
-    total = 0.0
-    for r in range(terms.size):
-        total += terms[r]
-    return total
+            up[i] += scale * array_sum(slopes)
 
 
 @walk_rounding.of(Pairs)

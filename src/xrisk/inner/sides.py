@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xrisk.compile import dot_loop
 from xrisk.data.rows import add_rows, fetch_row, rows_dot
 from xrisk.functions.loss import loss_slope, loss_value
 from xrisk.functions.special import fast_exp
 from xrisk.generic import generic
 from xrisk.inner.oracle import uniform_index
 from xrisk.inner.tail import Tail
+from xrisk.lanes import array_sum
 
 
 class Side(NamedTuple):
@@ -91,15 +91,6 @@ def add_losses(g, side, grad):
     """The same where every row has a loss of its own, whose gradient this is."""
 
 
-@dot_loop
-def total(x):
-    """Σ x."""
-    found = 0.0
-    for b in range(x.size):
-        found += x[b]
-    return found
-
-
 @new_side.of(Tail)
 def _(g, size):
     return Side(np.empty(size, dtype=np.int64), np.empty(size), np.empty(size), np.empty(size))
@@ -141,7 +132,7 @@ def _(g, score, below, s):
     for b in range(work.size):
         excess = loss_value(loss, sign * (score - scores[b]), 1.0) - s
         work[b] = excess if excess > 0.0 else 0.0
-    return s + total(work) / (tail_share(g) * work.size)
+    return s + array_sum(work) / (tail_share(g) * work.size)
 
 
 @tail_pull.of(Tail)
@@ -156,7 +147,7 @@ def _(g, above, a, below, s, scale):
         work[b] = part * loss_slope(loss, margin, 1.0) if hit else 0.0
         pull[b] -= work[b]
         hits += hit
-    above.pull[a] += total(work)
+    above.pull[a] += array_sum(work)
     return hits / work.size
 
 
@@ -170,7 +161,7 @@ def _(g, score, below, lam):
         top = max(top, work[b])
     for b in range(work.size):  # shifted by the largest: exp overflows at 710
         work[b] = fast_exp(work[b] - top)
-    return top + math.log(total(work) / work.size)
+    return top + math.log(array_sum(work) / work.size)
 
 
 @soft_pull.of(Tail)
@@ -182,7 +173,7 @@ def _(g, above, a, below, lam, log_u, log_scale):
         weight = fast_exp((loss_value(loss, margin, 1.0) / lam - log_u) + log_scale) / work.size
         work[b] = weight * sign * loss_slope(loss, margin, 1.0)
         pull[b] -= work[b]
-    above.pull[a] += total(work)
+    above.pull[a] += array_sum(work)
 
 
 @add_pairs.of(Tail)

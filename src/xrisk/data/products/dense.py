@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from xrisk.compile import dot_loop, kernel
+from xrisk.compile import inlined, kernel
 from xrisk.data.products.verbs import (
     EPS,
     MATRICES,
@@ -25,8 +25,9 @@ from xrisk.data.products.verbs import (
     summed,
     tiles,
 )
-from xrisk.data.rows import Dense, row_count, row_size
+from xrisk.data.rows import Dense, dense_dot, four_dots, row_count, row_size
 from xrisk.data.threads import borders, give_way, in_parts, one_thread_each
+from xrisk.lanes import LANES, lanes, lanes_sum, rest, whole
 
 
 @adjoint_rounding.of(Dense)
@@ -158,32 +159,17 @@ def _(rows, chosen):
     return Dense(read_only(rows.X[chosen]))
 
 
-@dot_loop
-def _dense_scores(X, w, low, high, out):
-    fours = low + (high - low) // 4 * 4
-    for k in range(low, fours, 4):  # four rows at a time: w is read once for them
-        a, b, c, e = X[k], X[k + 1], X[k + 2], X[k + 3]
-        za, zb, zc, ze = 0.0, 0.0, 0.0, 0.0
-        for j in range(w.size):
-            za += a[j] * w[j]
-            zb += b[j] * w[j]
-            zc += c[j] * w[j]
-            ze += e[j] * w[j]
-        out[k], out[k + 1], out[k + 2], out[k + 3] = za, zb, zc, ze
-    for k in range(fours, high):
-        z = 0.0
-        for j in range(w.size):
-            z += X[k, j] * w[j]
-        out[k] = z
-
-
 @kernel
 def dense_scores(X, w, low, high, out):
     """Write ⟨row k, w⟩ for low ≤ k < high."""
-    _dense_scores(X, w, low, high, out)
+    fours = low + (high - low) // 4 * 4
+    for k in range(low, fours, 4):
+        out[k], out[k + 1], out[k + 2], out[k + 3] = four_dots(X[k], X[k + 1], X[k + 2], X[k + 3], w)
+    for k in range(fours, high):
+        out[k] = dense_dot(X[k], w)
 
 
-@dot_loop
+@inlined
 def _dense_adjoint(X, s, low, high, grad):
     fours = low + (high - low) // 4 * 4
     for k in range(low, fours, 4):
@@ -207,13 +193,14 @@ def dense_adjoint(X, s, low, high, grad):
             grad[j] += part[j]
 
 
-@dot_loop
+@inlined
 def _square(x, centre, gain):
-    total = 0.0
-    for j in range(x.size):
-        value = (x[j] - centre[j]) * gain[j]
+    total, end = lanes(0.0), x.size - x.size % LANES
+    for j in range(0, end, LANES):
+        value = (whole(x, j) - whole(centre, j)) * whole(gain, j)
         total += value * value
-    return total
+    value = (rest(x, end) - rest(centre, end)) * rest(gain, end)
+    return lanes_sum(total + value * value)
 
 
 @kernel

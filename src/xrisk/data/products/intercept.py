@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import dot_loop, kernel
+from xrisk.compile import inlined, kernel
 from xrisk.data.products.dense import dense_norms, gram_of_blocks, mean_of_parts, norms_in_parts
 from xrisk.data.products.verbs import (
     EPS,
@@ -25,6 +25,7 @@ from xrisk.data.products.verbs import (
 )
 from xrisk.data.rows import Dense, WithIntercept, add_row, row_count, row_dot, row_size
 from xrisk.data.threads import borders, in_parts
+from xrisk.lanes import LANES, lanes, lanes_sum, rest, whole
 
 
 class Centred(NamedTuple):
@@ -123,12 +124,12 @@ def _(rows):
     return row_size(rows.rows) + 1
 
 
-@dot_loop
+@inlined
 def _centred_dot(x, centre, w):
-    total = 0.0
-    for j in range(w.size):
-        total += (x[j] - centre[j]) * w[j]
-    return total
+    total, end = lanes(0.0), w.size - w.size % LANES
+    for j in range(0, end, LANES):
+        total += (whole(x, j) - whole(centre, j)) * whole(w, j)
+    return lanes_sum(total + (rest(x, end) - rest(centre, end)) * rest(w, end))
 
 
 @row_dot.of(Centred)
