@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.reference import exact_quadratics as exact
-from xrisk import MeanVariancePortfolio
+from xrisk import MeanVariancePortfolio, PolicyEvaluator
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -74,3 +74,29 @@ def test_two_assets_that_differ_by_a_millionth_are_certified():
     near = [[-0.140625, -0.1406257152557373], [-0.15625, -0.1562504768371582], [-0.03125, -0.03125]]
     returns = np.array([*near, [0.25, 0.2499995231628418]])
     assert check_portfolio(returns, LIMITS["free"]).relative <= 1e-9
+
+
+def check_policy(apart, seed, scale=1.0, **options):
+    rng = np.random.default_rng(seed)
+    features, P = rng.standard_normal((7, 3)), rng.random((7, 7)) * (rng.random((7, 7)) < 0.6)
+    features[:, 1] = features[:, 0] + apart * features[:, 1]
+    features[:, 2] *= scale
+    P[0] = 0.0
+    P /= np.maximum(P.sum(axis=1, keepdims=True), 1e-300)
+    reward, weight = rng.standard_normal(7), rng.random(7)
+    model = PolicyEvaluator(0.9, tol=1e-9, **options).fit(features, reward, transitions=P, state_weight=weight)
+    F = exact.bellman(features, P, reward, 0.9, model.l2, weight)
+    assert_between(model.certificate_, F.value(exact.stationary(F, [])), F.value(model.coef_))
+    return model.certificate_
+
+
+@pytest.mark.parametrize("l2", [0.0, 1e-6])
+@pytest.mark.parametrize("apart", [1.0, 1e-4, 1e-8, 1e-12])
+def test_the_optimum_of_nearly_collinear_features_is_between_the_bounds(apart, l2):
+    for seed in range(3):
+        check_policy(apart, seed, l2=l2)
+
+
+@pytest.mark.parametrize(("apart", "scale"), [(1e-4, 1.0), (1e-7, 1.0), (1.0, 1e8), (1e-4, 1e-8)])
+def test_values_of_nearly_collinear_features_are_certified(apart, scale):
+    assert check_policy(apart, 4, scale).relative <= 1e-9

@@ -88,6 +88,9 @@ class Proof(NamedTuple):
     certificate: Certificate
 
 
+Below = Callable[[Look], float]
+
+
 class Flat(NamedTuple):
     """Columns that a minimiser moves freely in, and what its entries sum to there."""
 
@@ -122,16 +125,16 @@ def _(domain, seen):
     return Flat((seen.w > 0.0) | (seen.slope <= 4.0 * seen.off))
 
 
-def certify_squares(F: Squares, domain: Any, penalty: Any, w: np.ndarray, *, tol: float, steps: int = 0) -> Proof:
+def certify_squares(F: Squares, domain: Any, below: Below, w: np.ndarray, *, tol: float, steps: int = 0) -> Proof:
     """The point and its certificate; w is looked at in twice the digits where the gap is above ``tol`` otherwise.
 
-    ``penalty`` is the ridge on the domain. With ``steps`` Newton's steps on the face of w lead to the digits that the
+    ``below`` bounds the optimum by what is seen at a point, without the curvature. With ``steps`` Newton's steps on the face of w lead to the digits that the
     data have, where those of a rewritten problem have ended.
     """
     found, white = Proof(w, np.nan, NOTHING_PROVED), None
     for attempt in range(2 + steps):
         seen = look_at(F, w, doubled=attempt > 0)
-        found = _with(F, domain, found, seen, conjugate_below(seen, penalty))
+        found = _with(F, domain, found, seen, below(seen))
         flat = flat_of(domain, seen)
         if found.certificate.relative <= tol or flat is None or not 0 < flat.columns.sum() <= MOST_COLUMNS:
             if found.certificate.relative <= tol or attempt:
@@ -142,7 +145,7 @@ def certify_squares(F: Squares, domain: Any, penalty: Any, w: np.ndarray, *, tol
             white = whitening(part, flat.total is not None)
         if white is None:
             continue
-        found = _with(F, domain, found, seen, _curved(F, penalty, flat, seen, white))
+        found = _with(F, domain, found, seen, _curved(F, below, flat, seen, white))
         if found.certificate.relative <= tol:
             break
         w = _moved(part, domain, flat, seen, white) if attempt and steps else w
@@ -157,7 +160,7 @@ def _with(F: Squares, domain: Any, found: Proof, seen: Look, dual: float) -> Pro
     return found._replace(certificate=between(min(primal, known.primal), max(dual, known.dual)))
 
 
-def _curved(F: Squares, penalty: Any, flat: Flat, seen: Look, white: Whitening) -> float:
+def _curved(F: Squares, below: Below, flat: Flat, seen: Look, white: Whitening) -> float:
     """A bound by the curvature of F; of some columns that of a point at which the others pull no way they may go."""
     if flat.columns.all():
         return curved_below(F, seen, white, flat.total)
@@ -166,7 +169,7 @@ def _curved(F: Squares, penalty: Any, flat: Flat, seen: Look, white: Whitening) 
     above = seen.w.copy()
     short = 8.0 * seen.off[flat.columns] - seen.slope[flat.columns]
     above[flat.columns] += 0.5 * (white.W @ (white.W.T @ short))
-    return conjugate_below(look_at(F, above, doubled=True), penalty)
+    return below(look_at(F, above, doubled=True))
 
 
 def _moved(part: Squares, domain: Any, flat: Flat, seen: Look, white: Whitening) -> np.ndarray:
@@ -261,13 +264,13 @@ def _less(seen: Look, white: Whitening, gradient: np.ndarray, off: np.ndarray, m
 
 
 def ridge_below(F: Squares, seen: Look) -> float:
-    """A bound on the optimum of F over all w by the ridge alone: F − ‖gradient‖²/(2·l2)."""
+    """A bound on the optimum over all w, without a linear term: zero, or by the ridge F − ‖gradient‖²/(2·l2)."""
     if not F.l2 > 0.0:
-        return -np.inf
+        return 0.0
     gradient, off = _gradient(F, seen)
     fall = float(((np.abs(gradient) + off) ** 2).sum()) * (1.0 + EPS * (off.size + 16)) / (2.0 * F.l2)
     below = seen.value - seen.error - fall - 8.0 * EPS * (abs(seen.value) + fall) - TINY
-    return float(below) if np.isfinite(below) else -np.inf
+    return max(float(below), 0.0) if np.isfinite(below) else 0.0
 
 
 def newton_step(F: Squares, seen: Look, white: Whitening, total: float | None = None) -> np.ndarray:

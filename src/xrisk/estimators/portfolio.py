@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from xrisk.applications.portfolio import (
 )
 from xrisk.auto import Auto
 from xrisk.certificate import Certificate, between
-from xrisk.certificate.least_squares import STEPS, Proof, Squares, certify_squares, whitening
+from xrisk.certificate.least_squares import STEPS, Proof, Squares, certify_squares, conjugate_below, whitening
 from xrisk.estimators.base import (
     FITTED,
     FITTED_KINDS,
@@ -256,7 +257,9 @@ class MeanVariancePortfolio(LinearRobust):
     def _settled(self, problem: Problem, result: Result, training: Training) -> Result:
         """The result proved of the returns themselves: the covariance has lost half of their digits."""
         limits = portfolio_domain(self.long_only, self.budget, self.leverage)
-        domain, penalty = NoPenalty() if limits is None else limits, domain_penalty(self.l2, limits)
+        domain, below = limits, partial(conjugate_below, penalty=domain_penalty(self.l2, limits))
+        if limits is None:
+            domain = NoPenalty()
         ours, hurried = isinstance(self.solver, str), result.stop in (Stop.SECONDS, Stop.INTERRUPTED)
         F, steps = self._squares(training), STEPS if ours and not hurried else 0
         with np.errstate(over="ignore", invalid="ignore"):  # infinities are bounds as well
@@ -264,7 +267,7 @@ class MeanVariancePortfolio(LinearRobust):
                 proof = Proof(np.zeros(result.w.size), 0.0, between(0.0, 0.0))
             else:
                 tol = np.inf if hurried else EXACT
-                proof = certify_squares(F, domain, penalty, result.w, tol=tol, steps=steps)
+                proof = certify_squares(F, domain, below, result.w, tol=tol, steps=steps)
             stop = self._stop(result.stop, proof.certificate, _reach(domain, F))
         if result.trace.points:
             last = result.trace.points[-1]
