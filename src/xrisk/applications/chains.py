@@ -31,6 +31,14 @@ class Stored(NamedTuple):
         """How many states are left."""
         return self.leaving.size
 
+    def longest(self) -> int:
+        """The most transitions of one state."""
+        return int(np.diff(self.starts).max(initial=0))
+
+    def largest(self) -> float:
+        """A bound on the mean rewards."""
+        return float(np.abs(self.leaving).max(initial=0.0) + np.abs(self.reward).max(initial=0.0))
+
     def states(self) -> np.ndarray:
         """The state (transitions,) of every transition."""
         return np.repeat(np.arange(self.counted()), np.diff(self.starts))
@@ -49,6 +57,14 @@ class FullChain(NamedTuple):
         """How many states are left: all."""
         return self.order.size
 
+    def longest(self) -> int:
+        """The most transitions of one state: to all."""
+        return self.order.size
+
+    def largest(self) -> float:
+        """A bound on the mean rewards."""
+        return float(np.abs(self.leaving).max() + np.abs(self.reward).max())
+
 
 class GeneratedChain(NamedTuple):
     """Transitions that are computed when they are asked for."""
@@ -59,6 +75,14 @@ class GeneratedChain(NamedTuple):
     def counted(self) -> int:
         """How many states are left: all."""
         return self.order.size
+
+    def longest(self) -> int:
+        """The most transitions of one state: to all."""
+        return self.order.size
+
+    def largest(self) -> float:
+        """A bound on the mean rewards, which lie in (0, 1)."""
+        return 1.0
 
 
 @generic

@@ -9,6 +9,9 @@ from xrisk.applications.arguments import as_number, penalty_of
 from xrisk.applications.chain_arguments import chain_of
 from xrisk.applications.chains import residuals_of, simulator_law, uniform_law
 from xrisk.applications.squares import squares_about_minimiser
+from xrisk.certificate.doubled import Scores, doubled_scores, plain_scores
+from xrisk.certificate.least_squares import BLOCK, MOST_COLUMNS, Residuals, Squares, column_norms
+from xrisk.certificate.rounding import EPS
 from xrisk.data.rows import as_numbers, frozen
 from xrisk.functions import Identity, NoPenalty, Restricted, Square, Squared, prox
 from xrisk.functions.loss import AffineLoss
@@ -165,6 +168,39 @@ def averaged_problem(chain: Any, features: Any, discount: float, penalty: Penalt
     problem = Problem(weighted, Identity(), penalty.joined())
     problem.check()
     return problem
+
+
+def residual_squares(chain: Any, features: Any, discount: float, l2: float, state_weight: Any) -> Squares:
+    """The objective of `averaged_bellman` as the features, transitions and rewards have it: for proofs."""
+    gamma, placed = as_discount(discount), in_order(features, chain.order)
+    rows, targets = residuals_of(chain, placed, gamma)
+    weight = _weights(state_weight, features.shape[0], chain)
+    share, d = getattr(weight, "weights", np.ones(targets.size)) / targets.size, features.shape[1]
+    blocks = ((slice(low, low + BLOCK), rows[low : low + BLOCK]) for low in range(0, targets.size, BLOCK))
+    norms = column_norms(share, blocks, d)[0]
+    each = EPS * (2 * chain.longest() + 16)  # a probability and a mean over successors
+    largest = np.asarray(
+        abs(placed).max(axis=0).toarray() if scipy.sparse.issparse(placed) else abs(placed).max(axis=0)
+    )
+    loose, none = each * (1.0 + gamma) * largest.reshape(-1), np.zeros(d)
+
+    def residuals(w: np.ndarray, doubled: bool) -> Residuals:
+        values = _values(placed, w, doubled)
+        found, rewards = residuals_of(chain, (values.high + values.low)[:, None], gamma)
+        size = (1.0 + gamma) * float(np.abs(values.high).max()) + chain.largest()
+        off = each * size + (1.0 + gamma) * float(values.error.max())
+        return Residuals(found[:, 0] - rewards, np.full(rewards.size, off), 0.0, 0.0)
+
+    return Squares(lambda low, high: rows[low:high], share, 1.0, float(l2), none, none, norms, loose, residuals)
+
+
+def _values(features: Any, w: np.ndarray, doubled: bool) -> Scores:
+    """Φw of all states; sparse features of many columns are not made dense."""
+    if not doubled or w.size > MOST_COLUMNS:
+        return plain_scores(features, w)
+    parts = (features[low : low + BLOCK] for low in range(0, features.shape[0], BLOCK))
+    found = [doubled_scores(part.toarray() if scipy.sparse.issparse(part) else part, w) for part in parts]
+    return Scores(*(np.concatenate(each) for each in zip(*found, strict=True)))
 
 
 def residual_rows(chain: Any, features: Any, gamma: float) -> tuple[Any, np.ndarray]:

@@ -1,11 +1,16 @@
 """Portfolios: expected return less risk aversion times variance."""
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from xrisk.applications.arguments import as_number, penalty_of
 from xrisk.applications.quadratic import quadratic
+from xrisk.certificate.doubled import doubled_scores, plain_scores
+from xrisk.certificate.least_squares import BLOCK as PROVED_BLOCK
+from xrisk.certificate.least_squares import Residuals, Squares, column_norms, sum_rounding
+from xrisk.certificate.rounding import EPS
 from xrisk.data.rows import as_numbers, as_rows, frozen
 from xrisk.functions import (
     AffineLoss,
@@ -160,6 +165,49 @@ def moments(returns: np.ndarray, weight: np.ndarray | None = None) -> Moments:
         seen += mass
         mean += away * (mass / seen)
     return Moments(mean, squares / seen)
+
+
+def returns_squares(
+    returns: np.ndarray, weight: np.ndarray | None, known: Moments, *, risk_aversion: float, l2: float
+) -> Squares:
+    """The objective of `mean_variance` as returns (n, d), with weights (n,) if given, have it: for proofs.
+
+    Deviations are those from the computed mean. The exact one is away from it by ``rest``, which every column of
+    deviations may then be off by.
+    """
+    n, d = returns.shape
+    share = np.full(n, 1.0 / n) if weight is None else weight / math.fsum(weight)
+
+    def rows(low: int, high: int) -> np.ndarray:
+        return returns[low:high].astype(np.float64) - known.mean
+
+    blocks = ((slice(low, low + PROVED_BLOCK), rows(low, low + PROVED_BLOCK)) for low in range(0, n, PROVED_BLOCK))
+    norms, rest, sizes = column_norms(share, blocks, d)
+    off = sum_rounding(n) * sizes
+    linear, linear_off = -(known.mean + rest), off + EPS * (np.abs(known.mean) + np.abs(rest))
+    loose = EPS * norms + np.abs(rest) + off
+
+    def residuals(w: np.ndarray, doubled: bool) -> Residuals:
+        return _deviations(returns, share, w, known, doubled)
+
+    return Squares(rows, share, _aversion(risk_aversion), float(l2), linear, linear_off, norms, loose, residuals)
+
+
+def _deviations(returns: np.ndarray, share: np.ndarray, w: np.ndarray, known: Moments, doubled: bool) -> Residuals:
+    """Returns of the portfolio less their mean, and minus that mean."""
+    scores = doubled_scores if doubled else plain_scores
+    found, error = np.empty((2, len(returns)))
+    about = float(scores(known.mean[None, :], w).high[0])
+    for low in range(0, len(returns), PROVED_BLOCK):
+        part = slice(low, low + PROVED_BLOCK)
+        high, rest, off = scores(returns[part].astype(np.float64), w)
+        found[part] = (high - about) + rest
+        error[part] = off + 2.0 * EPS * (np.abs(found[part]) + np.abs(rest))
+    each = sum_rounding(share.size)
+    mean, size = math.fsum(share * found), float(share @ np.abs(found))
+    mean_off = (float(share @ error) + each * size) * (1.0 + each)
+    error += mean_off + 2.0 * EPS * (np.abs(found) + abs(mean))
+    return Residuals(found - mean, error, -(about + mean), mean_off + 2.0 * EPS * abs(about + mean))
 
 
 def domain_penalty(l2: float, domain: Any) -> Any:

@@ -1,5 +1,7 @@
 """Penalties in a certificate: r from above with the size of its terms, r* from above with its rounding."""
 
+import math
+
 import numpy as np
 from numba.extending import register_jitable
 
@@ -45,6 +47,56 @@ def conjugate_above(r, v, off):
 @generic
 def penalty_needs(r):
     """The pairs (verb, spec) that must be implemented for a bound on r*."""
+
+
+@generic
+def distance_above(domain, w):
+    """A bound on ‖e‖₁ for some e with w + e in the domain: how far rounding has left w (d,) outside."""
+
+
+@distance_above.of(NoPenalty)
+def _(domain, w):
+    return 0.0
+
+
+@distance_above.of(NonNegative)
+def _(domain, w):
+    return _negative_part(w)
+
+
+@distance_above.of(Hyperplane)
+def _(domain, w):
+    return _wider(abs(math.fsum([*w, -domain.total])))
+
+
+@distance_above.of(Simplex)
+def _(domain, w):
+    return 2.0 * _negative_part(w) + _wider(abs(math.fsum([*w, -domain.total])))
+
+
+@distance_above.of(SolidSimplex)
+def _(domain, w):
+    return _negative_part(w) + _wider(max(math.fsum([*np.maximum(w, 0.0), -domain.total]), 0.0))
+
+
+@distance_above.of(L1Ball)
+def _(domain, w):
+    return _wider(max(math.fsum([*np.abs(w), -domain.radius]), 0.0))
+
+
+@distance_above.of(LeveragedBudget)
+def _(domain, w):
+    # to take what is too much from the long and the short side moves no more than both are off
+    off, over = abs(math.fsum([*w, -domain.total])), max(math.fsum([*np.abs(w), -domain.gross]), 0.0)
+    return _wider(off + over)
+
+
+def _negative_part(w: np.ndarray) -> float:
+    return _wider(-math.fsum(np.minimum(w, 0.0)))
+
+
+def _wider(length: float) -> float:
+    return length * (1.0 + 8.0 * EPS)
 
 
 @penalty_terms.otherwise

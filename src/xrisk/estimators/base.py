@@ -31,6 +31,7 @@ from xrisk.solvers.base import check_positive, whole
 
 LARGEST_TARGET = 1e150
 USER = 4  # frames up from where a fit warns to where it is called
+PERFECT = 1e-12  # of the objective at the start: what rounding leaves of it
 GRACE = 0.5  # seconds that a certificate may take after the time of a fit is up
 
 # what stands in the docstrings of all of them
@@ -152,6 +153,11 @@ class _Telling:
         self._told = len(self._trace.points)
 
 
+def _is_perfect(known: Certificate, trace: Trace) -> bool:
+    """Whether nothing is left of the objective at the start: an optimum of zero has no digits to compare a gap with."""
+    return bool(trace.points) and max(known.gap, known.primal) <= PERFECT * abs(trace.points[0].value)
+
+
 class LinearRobust(CallbackSupport, BaseEstimator):
     """Fit once, for all of them; a subclass gives ``_problem``, how targets are coded and what else is kept."""
 
@@ -183,8 +189,8 @@ class LinearRobust(CallbackSupport, BaseEstimator):
         problem = self._problem(training)
         watchers = self._watchers(training)
         try:
-            result = self._solve(problem, watchers)
-            if result.stop is not Stop.CONVERGED:
+            result = self._settled(problem, self._solve(problem, watchers), training)
+            if result.stop not in (Stop.CONVERGED, Stop.PERFECT, Stop.OPTIMAL):
                 warnings.warn(self._shortfall(result), ConvergenceWarning, stacklevel=USER)
             self._keep(problem, result, training)
         finally:
@@ -267,9 +273,13 @@ class LinearRobust(CallbackSupport, BaseEstimator):
         stop = Stop.INTERRUPTED if result.stop is Stop.UNTIL else result.stop
         if known.relative <= self.tol:
             stop = Stop.CONVERGED
-        elif stop is Stop.CONVERGED and result.certificate is None:  # by its own estimate, to its own tolerance
-            stop = Stop.ROUNDING
+        elif stop is Stop.CONVERGED:  # by its own estimate, to its own tolerance
+            stop = Stop.PERFECT if _is_perfect(known, result.trace) else Stop.ROUNDING
         return replace(result, certificate=known, stop=stop)
+
+    def _settled(self, problem: Problem, result: Result, training: Training) -> Result:
+        """The result to keep; proved of the data where the problem is theirs up to rounding only."""
+        return result
 
     def _certified(self, problem: Problem, result: Result) -> Certificate:
         """The certificate of a result that has none, in the time left; if none is, the first bound, if it is cheap."""

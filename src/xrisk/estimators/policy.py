@@ -1,6 +1,7 @@
 """Values of the states of a Markov decision process under a fixed policy."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,11 +9,12 @@ from sklearn.utils.validation import _check_y, check_consistent_length, validate
 
 from xrisk.applications.arguments import as_number
 from xrisk.applications.chain_arguments import Names, chain_of, finite_rewards
-from xrisk.applications.policy import averaged_problem, penalty_on, residual_problem, state_features
-from xrisk.certificate import between
+from xrisk.applications.policy import averaged_problem, penalty_on, residual_problem, residual_squares, state_features
+from xrisk.certificate.least_squares import STEPS, certify_squares, look_at, ridge_below
 from xrisk.data.rows import refuse_masked
-from xrisk.estimators.base import FITTED, SOLVING, LinearRobust, Training
+from xrisk.estimators.base import FITTED, PERFECT, SOLVING, LinearRobust, Training
 from xrisk.estimators.watching import with_callbacks
+from xrisk.functions import NoPenalty
 from xrisk.functions.parameters import require
 from xrisk.inner import Generated
 from xrisk.problem import Problem
@@ -20,7 +22,6 @@ from xrisk.registry import savable
 from xrisk.run import Result, Stop
 from xrisk.solvers.card import suits
 
-REWRITTEN = 1e-13  # of the objective at w = 0, by which the rewritten objective may be off
 SAMPLINGS = ("simulator", "uniform", "exact")  # the first that a solver can use
 
 
@@ -163,14 +164,25 @@ class PolicyEvaluator(LinearRobust):
         return residual_problem(chain, features, self.discount, penalty, SAMPLINGS[0])
 
     def _proved(self, problem: Problem, result: Result) -> Result:
-        """The result with a certificate of the residuals themselves: rewritten, the objective errs by rounding."""
-        proved, known = super()._proved(problem, result), result.certificate
-        if not isinstance(self.solver, str) or known is None:
-            return proved
-        slack = REWRITTEN * abs(problem.value(np.zeros(result.w.size)))
-        allowed, points = between(known.primal + slack, known.dual - slack), proved.trace.points
-        points[-1] = points[-1]._replace(bound=allowed.dual)
-        return replace(proved, certificate=allowed)
+        return replace(result, stop=Stop.INTERRUPTED if result.stop is Stop.UNTIL else result.stop)
+
+    def _settled(self, problem: Problem, result: Result, training: Training) -> Result:
+        """The result proved of the residuals themselves: rewritten, the objective errs by rounding."""
+        features, (chain, weight) = state_features(training.X), training.beside
+        ours, hurried = isinstance(self.solver, str), result.stop in (Stop.SECONDS, Stop.INTERRUPTED)
+        with np.errstate(over="ignore", invalid="ignore"):  # infinities are bounds as well
+            F = residual_squares(chain, features, self.discount, self.l2, weight)
+            tol, below = np.inf if hurried else self.tol, partial(ridge_below, F)
+            proof = certify_squares(F, NoPenalty(), below, result.w, tol=tol, steps=STEPS if ours else 0)
+            start = look_at(F, np.zeros(result.w.size), doubled=False).value
+        known, stop = proof.certificate, result.stop
+        if known.relative <= self.tol:
+            stop = Stop.CONVERGED
+        elif stop in (Stop.CONVERGED, Stop.PERFECT, Stop.ROUNDING):
+            stop = Stop.PERFECT if known.primal <= PERFECT * start else Stop.ROUNDING
+        if result.trace.points:
+            result.trace.points[-1] = result.trace.points[-1]._replace(value=proof.value, bound=known.dual)
+        return replace(result, w=proof.w, value=proof.value, certificate=known, stop=stop)
 
     def _keep(self, problem: Problem, result: Result, training: Training) -> None:
         super()._keep(problem, result, training)

@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,14 +12,17 @@ from xrisk.applications.arguments import as_number
 from xrisk.applications.portfolio import (
     BLOCK,
     Moments,
+    domain_penalty,
     mean_variance,
     mean_variance_of_moments,
     mean_variance_of_rows,
     moments,
     portfolio_domain,
+    returns_squares,
 )
 from xrisk.auto import Auto
-from xrisk.certificate import between
+from xrisk.certificate import Certificate, between
+from xrisk.certificate.least_squares import STEPS, Proof, Squares, certify_squares, conjugate_below, whitening
 from xrisk.estimators.base import (
     FITTED,
     FITTED_KINDS,
@@ -29,18 +33,17 @@ from xrisk.estimators.base import (
     check_finite,
     with_callbacks,
 )
-from xrisk.functions import Hyperplane, NonNegative, penalty_convexity
-from xrisk.functions.faces import domain_of, linear_of
+from xrisk.functions import Hyperplane, NonNegative, NoPenalty, SolidSimplex, penalty_conjugate, penalty_convexity
 from xrisk.functions.parameters import flag, require
 from xrisk.inner.oracle import inner_size
 from xrisk.persistence import savable
 from xrisk.problem import Problem
 from xrisk.run import Result, Stop
 from xrisk.solvers.card import suits
-from xrisk.solvers.faces import Faces, least_squares
+from xrisk.solvers.faces import Faces
 
 MISSING = ("rows", "assets", "error")
-ZERO = 1e-12  # a gap that is none, relative to what the returns could bring: an optimum of zero has no digits
+ZERO = 1e-12  # a gap that is none, of how much the returns can change the objective: an optimum of zero has no digits
 EXACT = 1e-9  # what is asked of a method whose last step is exact, whatever the tolerance
 NULL = 1e-10  # relative, of an eigenvalue that counts as zero, and of a part of the mean
 
@@ -209,7 +212,7 @@ class MeanVariancePortfolio(LinearRobust):
             deviations = (X - held.moments.mean) * np.sqrt(share)[:, None]
             problem = mean_variance_of_rows(deviations, held.moments.mean, **stated)
         if penalty_convexity(problem.penalty) == 0.0 and _is_unbounded(stated["domain"], held.moments):
-            raise ValueError(self._no_minimum())
+            self._refuse_unbounded(stated["domain"], training)
         return problem
 
     def _check_budget(self, known: Moments) -> None:
@@ -228,6 +231,11 @@ class MeanVariancePortfolio(LinearRobust):
         exact = mean_variance(X, **stated, sampling="exact")
         return exact if suits(self.solver, exact) else problem
 
+    def _refuse_unbounded(self, domain: Any, training: Training) -> None:
+        """Raise where a direction with a mean return has no variance; one that is only small leaves an optimum."""
+        if isinstance(domain, NonNegative) or whitening(self._squares(training), domain is not None) is None:
+            raise ValueError(self._no_minimum())
+
     def _no_minimum(self) -> str:
         return (
             "the objective has no optimum: some portfolio without variance has a positive mean return, and may be held "
@@ -244,16 +252,39 @@ class MeanVariancePortfolio(LinearRobust):
     def _proved(self, problem: Problem, result: Result) -> Result:
         if result.stop is Stop.UNBOUNDED:
             raise ValueError(self._no_minimum())
-        if isinstance(self.solver, str) and _holds_nothing(problem):
-            w = np.zeros(result.w.size)
-            result = replace(result, w=w, value=problem.value(w), certificate=between(0.0, 0.0), stop=Stop.CONVERGED)
-        proved = super()._proved(problem, result)
-        known, last = proved.certificate, len(proved.trace.points) - 1
-        if proved.stop is not Stop.CONVERGED is result.stop and known.gap <= ZERO * least_squares(problem).size:
-            proved = replace(proved, stop=Stop.CONVERGED)
-        if last >= 0:
-            proved.trace.points[last] = proved.trace.points[last]._replace(bound=known.dual)
-        return proved
+        return replace(result, stop=Stop.INTERRUPTED if result.stop is Stop.UNTIL else result.stop)
+
+    def _settled(self, problem: Problem, result: Result, training: Training) -> Result:
+        """The result proved of the returns themselves: the covariance has lost half of their digits."""
+        limits = portfolio_domain(self.long_only, self.budget, self.leverage)
+        domain, below = limits, partial(conjugate_below, penalty=domain_penalty(self.l2, limits))
+        if limits is None:
+            domain = NoPenalty()
+        ours, hurried = isinstance(self.solver, str), result.stop in (Stop.SECONDS, Stop.INTERRUPTED)
+        F, steps = self._squares(training), STEPS if ours and not hurried else 0
+        with np.errstate(over="ignore", invalid="ignore"):  # infinities are bounds as well
+            if ours and _holds_nothing(domain, F, training.X):
+                proof = Proof(np.zeros(result.w.size), 0.0, between(0.0, 0.0))
+            else:
+                tol = np.inf if hurried else EXACT
+                proof = certify_squares(F, domain, below, result.w, tol=tol, steps=steps)
+            stop = self._stop(result.stop, proof.certificate, _reach(domain, F))
+        if result.trace.points:
+            last = result.trace.points[-1]
+            result.trace.points[-1] = last._replace(value=proof.value, bound=proof.certificate.dual)
+        return replace(result, w=proof.w, value=proof.value, certificate=proof.certificate, stop=stop)
+
+    def _stop(self, ended: Stop, known: Certificate, reach: float) -> Stop:
+        if known.relative <= self.tol:
+            return Stop.CONVERGED
+        if known.gap <= ZERO * reach:
+            return Stop.OPTIMAL
+        return Stop.ROUNDING if ended is Stop.CONVERGED else ended
+
+    def _squares(self, training: Training) -> Squares:
+        known = training.beside.moments
+        stated = {"risk_aversion": self.risk_aversion, "l2": self.l2}
+        return returns_squares(training.X, training.weight, known, **stated)
 
     def _advice(self, result: Result) -> str:
         if not self.l2 and self.leverage is None and not np.isfinite(result.certificate.relative):
@@ -373,10 +404,21 @@ def _without(X: np.ndarray, incomplete: np.ndarray, weight: np.ndarray | None) -
     return X[~incomplete], None if weight is None else weight[~incomplete]
 
 
-def _holds_nothing(problem: Problem) -> bool:
-    """Whether w = 0 is optimal: of long positions without a budget, if no mean return is positive."""
-    penalty, d = problem.penalty, inner_size(problem.inner)
-    return isinstance(domain_of(penalty), NonNegative) and bool((linear_of(penalty, d) >= 0.0).all())
+def _holds_nothing(domain: Any, F: Squares, X: np.ndarray) -> bool:
+    """Whether w = 0 is sure to be optimal: of long positions without a budget, if no mean return is positive."""
+    if not isinstance(domain, NonNegative | SolidSimplex):
+        return False
+    unclear = np.flatnonzero(F.linear < F.linear_off)
+    return all(X[:, j].max() <= 0.0 for j in unclear)
+
+
+def _reach(domain: Any, F: Squares) -> float:
+    """About how much returns of this size can change the objective."""
+    sizes = np.abs(F.linear) + F.norms
+    held = F.factor * F.norms**2 + 0.5 * F.l2
+    free = float(np.max(np.divide(sizes**2, 4.0 * held, out=np.zeros_like(held), where=held > 0.0)))
+    limited = float(penalty_conjugate(domain, sizes))
+    return min(free, limited) if free > 0.0 else limited if limited < np.inf else 0.0
 
 
 def _is_unbounded(domain: Any, known: Moments) -> bool:

@@ -20,6 +20,8 @@ class Stop(enum.Enum):
     """Why a run ended; the value is the sentence to read."""
 
     CONVERGED = "converged: the gap is within the tolerance"
+    PERFECT = "the fit is perfect up to rounding: the objective is below 1e-12 of its size at the start"
+    OPTIMAL = "optimal up to rounding: the gap is below 1e-12 of what the objective is made of"
     UNTIL = "what the run was asked to reach is reached"
     ITERATIONS = "the budget of iterations is used up"
     ORACLE_CALLS = "the budget of oracle calls is used up"
