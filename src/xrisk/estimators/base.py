@@ -184,7 +184,7 @@ class LinearRobust(CallbackSupport, BaseEstimator):
         watchers = self._watchers(training)
         try:
             result = self._solve(problem, watchers)
-            if result.stop is not Stop.CONVERGED:
+            if result.stop not in (Stop.CONVERGED, Stop.PERFECT):
                 warnings.warn(self._shortfall(result), ConvergenceWarning, stacklevel=USER)
             self._keep(problem, result, training)
         finally:

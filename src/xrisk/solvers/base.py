@@ -20,6 +20,7 @@ class Stop(enum.Enum):
     """Why a run ended; the value is the sentence to read."""
 
     CONVERGED = "converged: the gap is within the tolerance"
+    PERFECT = "the fit is perfect up to rounding: the objective is below 1e-12 of its size at the start"
     UNTIL = "what the run was asked to reach is reached"
     ITERATIONS = "the budget of iterations is used up"
     ORACLE_CALLS = "the budget of oracle calls is used up"
@@ -37,6 +38,7 @@ class Stop(enum.Enum):
         return self.value
 
 
+PROVED_ENDINGS = (Stop.CONVERGED, Stop.PERFECT)  # of fits that need no warning
 BOUNDED_ENDINGS = (Stop.LOCAL, Stop.EARLY, Stop.KEPT)  # of fits of a bounded surrogate that nobody cut short
 
 
