@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.auto.plan import Stage, expected, planned
+from xrisk.auto.plan import Stage, expected, few_rows, planned
 from xrisk.certificate import (
     NOTHING_PROVED,
     Certificate,
@@ -97,7 +97,8 @@ class Auto(NamedTuple):
     machine. Where all rows are many, samples of them are solved first, each warm-starting the next. A certificate is
     computed when the method's own estimate of the gap says that it may succeed. Losses in the tail, `xrisk.inner.Tail`,
     are left to `Bundle`; so are many pairs under a CVaR, of a loss whose sums over all pairs take a sorting at most.
-    Risks over single rows, `xrisk.inner.Samples`, are left to `RowNewton`. Both prove their own.
+    Risks over single rows, `xrisk.inner.Samples`, are left to `RowNewton`, but for a CVaR over few rows of many
+    columns. Both prove their own.
 
     Parameters
     ----------
@@ -160,7 +161,7 @@ class Auto(NamedTuple):
         check_positive("tol", self.tol)
         if by_cuts(problem) or cheaper_by_cuts(problem):
             return Bundle(self.tol).prepare(problem)
-        if takes_rows(problem):
+        if takes_rows(problem) and not few_rows(problem):
             return RowNewton(self.tol, self.weights).prepare(problem)
         refuse_unknown(problem)
         stages, costs = tuple(planned(self, problem)), expected(self, problem)
@@ -377,17 +378,22 @@ def _first_run(there: Stage, task: Any, state: AutoState, smoothing: float) -> t
 
 
 def _certified(problem: Staged, solver: Auto, state: AutoState, run: Any, slopes: Any) -> tuple[AutoState, bool]:
-    """The state with what is proved of its point and of the optimum, and whether the bounds have changed much.
+    """The state at the point of which most is proved, with the better bounds, and whether they have changed much.
 
-    Weights and slopes of the method prove a lower bound wherever the best point is.
+    An objective may drown in the cost of a risk: where an earlier point seems better, that too is proved.
     """
     known = problem.measured()
     made, old = known.passes.copy(), bounds(state)
-    new = certify_measured(known, PointToProve(state.w, run.y, slopes), solver.tol)
-    better = between(new.primal, max(old.dual, new.dual))
-    state = _counted(state._replace(primal=better.primal, dual=better.dual), known.passes - made)
+    new = certify_measured(known, PointToProve(run.w, run.y, slopes), solver.tol)
+    primal, dual = new.primal, max(old.dual, new.dual)
+    if state.value < run.value:
+        primal = certify_measured(known, PointToProve(state.w, run.y, slopes), np.inf).primal
+    better = between(min(primal, new.primal), dual)
+    if new.primal <= primal:
+        state = state._replace(w=run.w, value=run.value)
     if new.dual >= old.dual:
         state = state._replace(y=run.y)
+    state = _counted(state._replace(primal=better.primal, dual=better.dual), known.passes - made)
     return state, not better.gap > 0.9 * old.gap  # the relative gap is 1 for any bound far below zero
 
 

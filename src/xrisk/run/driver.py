@@ -339,9 +339,12 @@ class _Run:
                     self.best = (seen.value, self.solver.solution(self.state).copy(), seen.dual)
 
     def was_better(self, value: float) -> bool:
-        """Whether a method that knows its objective, as full batches do, has left a point of a lower one behind."""
-        known = known_value(self.solver, self.state)
-        return bool(np.isfinite(known) and known - value > SAME * abs(value))
+        """Whether a full-batch method, which knows its objective, has left a point of a lower one behind.
+
+        One that proves something of its point has kept the best itself.
+        """
+        known, proved = known_value(self.solver, self.state), known_certificate(self.solver, self.state)
+        return bool(proved is None and np.isfinite(known) and known - value > SAME * abs(value))
 
     def saved(self) -> Saved:
         return Saved(leaves(self.state), self.rng, self.progress, self.trace.points, self.best)
