@@ -148,7 +148,7 @@ def test_without_a_penalty_the_end_is_honest():
 
 def test_a_perfect_fit_is_good_enough():
     result = solved(stated(X, np.full(len(X), 2.0), loss="squared"))
-    assert result.stop is Stop.CONVERGED
+    assert result.stop is Stop.PERFECT
     assert result.value < 1e-10
 
 

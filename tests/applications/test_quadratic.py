@@ -77,7 +77,7 @@ def test_a_singular_form_is_solved_where_there_is_a_minimum(penalty):
 
 def test_an_optimum_of_zero_is_certified():
     found = solved(quadratic(np.eye(3), -np.ones(3), penalty=fn.NonNegative()))
-    assert found.stop is xrisk.Stop.CONVERGED
+    assert found.stop is xrisk.Stop.PERFECT
     assert found.certificate.gap <= 1e-11
 
 

@@ -65,7 +65,7 @@ STATES = {
     "newton": (solvers.Newton(), {"state.ended": np.array(99)}, "ended must lie between 0 and 4, got 99"),
     "newton's scores": (solvers.Newton(), {"state.z": np.zeros((3, 1))}, "z must be float64 of shape"),
     "lbfgs": (solvers.SmoothedLBFGS(), {"state.ended": np.array(99)}, "ended must lie between 0 and 3, got 99"),
-    "auto": (Auto(), {"state.ended": np.array(99)}, "ended must lie between 0 and 4, got 99"),
+    "auto": (Auto(), {"state.ended": np.array(99)}, "ended must lie between 0 and 5, got 99"),
     "auto's stage": (Auto(), {"state.stage": np.array(9)}, "stage must lie between 0 and 1, got 9"),
     "auto's scores": (Auto(), {"state.newton.z": np.zeros((3, 1))}, "newton.z must be float64 of shape"),
     "restarted": (solvers.Restarted(), {"state.stage": np.array(10**6)}, "is damaged"),

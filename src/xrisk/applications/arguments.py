@@ -126,6 +126,9 @@ def ambiguity_of(ambiguity: Any, *, alpha: Any = None, radius: Any = None, stren
     given = {"alpha": alpha, "radius": radius, "strength": strength}
     known = {name: as_number(name, value) for name, value in given.items() if value is not None}
     if is_risk(ambiguity):
+        if known:
+            name, value = next(iter(known.items()))
+            raise ValueError(f"{name} must be None where ambiguity is a spec, which has its own, got {value}")
         return ambiguity
     if not isinstance(ambiguity, str):
         raise TypeError(f"ambiguity must be one of {', '.join(AMBIGUITIES)} or a spec of a risk, got {ambiguity!r}")

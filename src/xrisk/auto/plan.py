@@ -7,6 +7,7 @@ import numpy as np
 
 from xrisk.data.products import row_bytes, row_work
 from xrisk.data.rows import row_count
+from xrisk.functions import CVaRRisk
 from xrisk.inner.oracle import inner_count, inner_dim, inner_samples, inner_size
 from xrisk.inner.passes import add_hessian, as_linear_groups, has_gradients, pass_rows, sampled, score_count
 from xrisk.problem import Problem
@@ -14,11 +15,15 @@ from xrisk.solvers.lbfgs import SmoothedLBFGS
 from xrisk.solvers.newton.barrier import wall_count, walls_of
 from xrisk.solvers.newton.composite import CompositeNewton, takes_composite
 from xrisk.solvers.newton.coupling import coupling_has_kinks, coupling_of
+from xrisk.solvers.newton.rows import takes_rows
 from xrisk.solvers.newton.smoothed import SmoothedProblem, bends, smoothed_problem
 from xrisk.solvers.newton.solver import MAX_VARIABLES, Newton
 
 HESSIAN_ROWS = 50  # for each variable: a Hessian of so many rows is as good as one of all
 MODEL_STEPS = 20  # Newton steps that solve a model of `CompositeNewton`
+MANY_COLUMNS = 100
+FEW_ROWS = 6  # for each column: of so few, those in a tail change from step to step
+LARGEST_JACOBIAN = 2.5e7  # numbers
 
 
 class Stage(NamedTuple):
@@ -40,6 +45,8 @@ class Costs(NamedTuple):
 def planned(auto: Any, problem: Problem) -> list[Stage]:
     """The methods to run, one after another; on a sample the one of all rows, or L-BFGS, to see how it does."""
     g, costs = as_linear_groups(problem.inner), expected(auto, problem)
+    if takes_rows(problem):
+        return by_newton(problem, cache(partial(smoothed_problem, problem)))
     walls = walls_of(problem.penalty, inner_size(g))
     if np.isfinite(walls.total):
         return newton_stages(problem, costs)
@@ -57,6 +64,16 @@ def planned(auto: Any, problem: Problem) -> list[Stage]:
     if np.isfinite(costs.newton):  # where L-BFGS costs more, or a method ends short of the certificate
         stages += by_newton(problem, task)
     return stages
+
+
+def few_rows(problem: Problem) -> bool:
+    """Whether a tail over single rows is for `Newton`, all weights of which are positive: columns are many beside rows.
+
+    `RowNewton` solves for the rows in the tail alone; where columns are as many, those left out take their places.
+    """
+    n, d = inner_count(problem.inner), inner_size(problem.inner)
+    small = MANY_COLUMNS <= d <= MAX_VARIABLES and n * d <= LARGEST_JACOBIAN
+    return type(problem.outer) is CVaRRisk and small and n < FEW_ROWS * d
 
 
 def newton_stages(problem: Problem, costs: Costs) -> list[Stage]:

@@ -6,8 +6,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.auto.plan import Stage, expected, planned
-from xrisk.certificate import NOTHING_PROVED, Certificate, between, certify_measured, measured, refuse_unknown
+from xrisk.auto.plan import Stage, expected, few_rows, planned
+from xrisk.certificate import (
+    NOTHING_PROVED,
+    Certificate,
+    between,
+    certify_measured,
+    is_perfect,
+    measured,
+    refuse_unknown,
+)
 from xrisk.data.threads import Interrupted, give_way, one_thread_each, uninterrupted
 from xrisk.generic import generic
 from xrisk.inner.oracle import Oracles, inner_count, inner_dim, inner_samples, inner_size
@@ -36,7 +44,7 @@ from xrisk.solvers.lbfgs import NO_LBFGS, LBFGSState, SmoothedLBFGS
 from xrisk.solvers.newton.barrier import linear_size, walls_of
 from xrisk.solvers.newton.composite import NO_COMPOSITE, CompositeNewton, CompositeState
 from xrisk.solvers.newton.rows import RowNewton, takes_rows
-from xrisk.solvers.newton.smoothed import START
+from xrisk.solvers.newton.smoothed import START, constant_size
 from xrisk.solvers.newton.solver import NO_NEWTON, Newton, NewtonState
 
 WARM = 1e-2  # first smoothing of a warm start
@@ -46,7 +54,7 @@ IN_VAIN = 3  # certificates in a row that leave the bounds as they were, after w
 ASKED = 0.8  # of the tolerance: an estimate is not a proof
 FIRST_TOL = 1e-9  # what a method is asked for first, whatever the tolerance: proofs of less come one by one
 LEAST_TOL = 1e-14
-ENDINGS = (None, Stop.CONVERGED, Stop.ROUNDING, Stop.FLAT, Stop.UNBOUNDED)
+ENDINGS = (None, Stop.CONVERGED, Stop.ROUNDING, Stop.FLAT, Stop.UNBOUNDED, Stop.PERFECT)
 
 
 class Staged(NamedTuple):
@@ -61,18 +69,19 @@ class Staged(NamedTuple):
 
 
 class AutoState(NamedTuple):
-    w: np.ndarray  # (d,) parameters
+    w: np.ndarray  # (d,) the best parameters seen, those of a sample while one is solved
     y: np.ndarray  # (n, m) dual weights
     newton: NewtonState  # of a stage that runs Newton's method
     lbfgs: LBFGSState  # of a stage that runs L-BFGS
     composite: CompositeState  # of a stage that runs Newton's method for composite functions
     stage: int
     tol: float  # what the method is asked for
-    value: float  # objective; NaN while only a sample is known
+    value: float  # objective at w; NaN while only a sample is known
+    first: float  # objective at the start
     on_sample: float  # objective of the sample, while one is solved
     primal: float  # proved upper bound on the objective at w
     dual: float  # proved lower bound on the optimum
-    size: float  # objective at the first point, or what a linear term can take from it
+    size: float  # objective of a constant model, or what a linear term can take from it
     tries: int  # certificates in a row that brought nothing
     ended: int  # 0 while running
     values: float  # full passes for values, those over a sample in part
@@ -88,13 +97,14 @@ class Auto(NamedTuple):
     machine. Where all rows are many, samples of them are solved first, each warm-starting the next. A certificate is
     computed when the method's own estimate of the gap says that it may succeed. Losses in the tail, `xrisk.inner.Tail`,
     are left to `Bundle`; so are many pairs under a CVaR, of a loss whose sums over all pairs take a sorting at most.
-    Risks over single rows, `xrisk.inner.Samples`, are left to `RowNewton`. Both prove their own.
+    Risks over single rows, `xrisk.inner.Samples`, are left to `RowNewton`, but for a CVaR over few rows of many
+    columns. Both prove their own.
 
     Parameters
     ----------
     tol : float
-        Certified relative gap at which a run ends; an objective below 1e-12 of that of the first point is good enough
-        as well.
+        Certified relative gap at which a run ends; an objective below 1e-12 of that of a constant model, a perfect
+        fit, ends it as well.
     weights : ndarray (n, m), optional
         Dual weights to certify a warm start with.
     shares : tuple of float
@@ -151,7 +161,7 @@ class Auto(NamedTuple):
         check_positive("tol", self.tol)
         if by_cuts(problem) or cheaper_by_cuts(problem):
             return Bundle(self.tol).prepare(problem)
-        if takes_rows(problem):
+        if takes_rows(problem) and not few_rows(problem):
             return RowNewton(self.tol, self.weights).prepare(problem)
         refuse_unknown(problem)
         stages, costs = tuple(planned(self, problem)), expected(self, problem)
@@ -166,7 +176,9 @@ class Auto(NamedTuple):
     def init(self, problem: Staged, x: np.ndarray, rng: np.random.Generator) -> AutoState:
         with uninterrupted():  # no result is without it
             first = float(problem.problem.value(x))
-        size, warm = max(first, linear_part(problem)), bool(x.any())
+        warm = bool(x.any())
+        size, made = constant_size(problem.problem, np.nan if warm else first)
+        size = max(size, linear_part(problem))
         shape = (inner_count(problem.problem.inner), inner_dim(problem.problem.inner))
         known, y = NOTHING_PROVED, np.ones(shape)
         if warm:
@@ -175,12 +187,12 @@ class Auto(NamedTuple):
                 known = certify_measured(
                     problem.measured(), PointToProve(x, y if self.weights.shape == shape else None)
                 )
-        ended = ENDINGS.index(Stop.CONVERGED) if self.reached(known, size) else 0
+        ended = ENDINGS.index(self.reached(known, size))
         tol = max(ASKED * self.tol, FIRST_TOL)
         stage = [one.last for one in problem.stages].index(1) if warm else 0
         state = AutoState(
-            x, y, NO_NEWTON, NO_LBFGS, NO_COMPOSITE, stage, tol, first, np.inf, known.primal, known.dual, size,
-            0, ended, 1.0, 0.0, 0,
+            x, y, NO_NEWTON, NO_LBFGS, NO_COMPOSITE, stage, tol, first, first, np.inf, known.primal,
+            known.dual, size, 0, ended, 1.0 + made, 0.0, 0,
         )  # fmt: skip
         return _counted(state, problem.measured().passes) if known.primal < np.inf else state
 
@@ -197,9 +209,9 @@ class Auto(NamedTuple):
                     return state  # L-BFGS has written into what it remembered before
         return state
 
-    def reached(self, known: Certificate, size: float) -> bool:
-        """Whether the gap is small beside the optimum; an optimum of zero, a perfect fit, has no digits to compare."""
-        return known.relative <= self.tol or max(known.gap, known.primal) <= 1e-12 * size
+    def reached(self, known: Certificate, size: float) -> Stop | None:
+        """Whether the gap is small beside the optimum, or the fit perfect; None while neither is."""
+        return Stop.CONVERGED if known.relative <= self.tol else Stop.PERFECT if is_perfect(known, size) else None
 
     def solution(self, state: AutoState) -> np.ndarray:
         return state.w
@@ -300,7 +312,7 @@ def _kept(problem: Staged, state: AutoState) -> AutoState:
     run = _run(problem, state)
     if not problem.stages[state.stage].last:
         return state if run.value > state.on_sample else state._replace(w=run.w, on_sample=run.value)
-    return state if run.value > state.value else state._replace(w=run.w, y=run.y, value=run.value)
+    return state._replace(w=run.w, y=run.y, value=run.value) if run.value <= state.value else state
 
 
 def _followed(problem: Staged, solver: Auto, state: AutoState) -> AutoState:
@@ -308,11 +320,13 @@ def _followed(problem: Staged, solver: Auto, state: AutoState) -> AutoState:
     stage, run = problem.stages[state.stage], _run(problem, state)
     if not stage.last:
         return _begin(problem, state._replace(w=run.w), _after(problem, state), 2.0 * run.theta)
-    state, brought = _certified(problem, solver, state, run, known_slopes(stage.solver, run))
-    if solver.reached(bounds(state), state.size):
-        return state._replace(ended=ENDINGS.index(Stop.CONVERGED))
+    state, brought = _certified(problem, solver, _kept(problem, state), run, known_slopes(stage.solver, run))
+    reached, stop = solver.reached(bounds(state), state.size), known_stop(stage.solver, run)
+    more = state.tries + 1 < IN_VAIN and stop is Stop.CONVERGED and state.tol > LEAST_TOL
+    if reached and not (run.value > state.value and more):  # the start may be as good as the tolerance, but no model
+        return state._replace(ended=ENDINGS.index(reached))
     give_way()  # a certificate that was cut short is not one in vain
-    stop, tries = known_stop(stage.solver, run), 0 if brought else state.tries + 1
+    tries = 0 if brought and not reached else state.tries + 1
     if stop in (Stop.CONVERGED, Stop.FLAT) and tries < IN_VAIN and state.tol > LEAST_TOL:  # it was too hopeful
         run = run._replace(ended=0)
         return with_running(stage.solver, state, run)._replace(tol=0.2 * state.tol, tries=tries)
@@ -344,25 +358,42 @@ def _begin(problem: Staged, state: AutoState, stage: int, smoothing: float) -> A
     known = _run(problem, state).w.size and there.task is problem.stages[state.stage].task
     task = there.task()
     made = task.passes.copy()
-    method = there.solver._replace(smoothing=min(smoothing, START))
-    run = method.init(task, state.w, np.random.default_rng(0))
+    run, begun = _first_run(there, task, state, smoothing)
     state = with_running(
-        there.solver, state._replace(newton=NO_NEWTON, lbfgs=NO_LBFGS, composite=NO_COMPOSITE, stage=stage), run
+        there.solver, begun._replace(newton=NO_NEWTON, lbfgs=NO_LBFGS, composite=NO_COMPOSITE, stage=stage), run
     )
-    state = state._replace(value=run.value if there.last else np.nan, on_sample=np.inf if there.last else run.value)
+    state = _kept(problem, state) if there.last else state._replace(value=np.nan, on_sample=run.value)
     passes = task.passes - made if known else task.passes - made + task.prepared
     return _counted(state, passes, inner_samples(task.inner) / problem.samples)
 
 
+def _first_run(there: Stage, task: Any, state: AutoState, smoothing: float) -> tuple[Any, AutoState]:
+    """The method of a stage at the parameters found so far, or at the start where a sample has found none better."""
+    method, rng, zero = there.solver._replace(smoothing=min(smoothing, START)), np.random.default_rng(0), state.w * 0.0
+    run = method.init(task, state.w, rng)
+    if not (there.last and np.isnan(state.value)):
+        return run, state
+    state = state._replace(w=zero, value=state.first, on_sample=np.inf)
+    return (method._replace(smoothing=START).init(task, zero, rng) if run.value > state.first else run), state
+
+
 def _certified(problem: Staged, solver: Auto, state: AutoState, run: Any, slopes: Any) -> tuple[AutoState, bool]:
-    """The state with the better of either bound and the point it is of, and whether the bounds have changed much."""
+    """The state at the point of which most is proved, with the better bounds, and whether they have changed much.
+
+    An objective may drown in the cost of a risk: where an earlier point seems better, that too is proved.
+    """
     known = problem.measured()
     made, old = known.passes.copy(), bounds(state)
     new = certify_measured(known, PointToProve(run.w, run.y, slopes), solver.tol)
-    better = between(min(old.primal, new.primal), max(old.dual, new.dual))
+    primal, dual = new.primal, max(old.dual, new.dual)
+    if state.value < run.value:
+        primal = certify_measured(known, PointToProve(state.w, run.y, slopes), np.inf).primal
+    better = between(min(primal, new.primal), dual)
+    if new.primal <= primal:
+        state = state._replace(w=run.w, value=run.value)
+    if new.dual >= old.dual:
+        state = state._replace(y=run.y)
     state = _counted(state._replace(primal=better.primal, dual=better.dual), known.passes - made)
-    if new.primal <= old.primal:
-        state = state._replace(w=run.w, y=run.y, value=run.value)
     return state, not better.gap > 0.9 * old.gap  # the relative gap is 1 for any bound far below zero
 
 
@@ -408,11 +439,11 @@ def _(solver, state):
 def _(solver, state):
     if np.isnan(state.value):  # of a sample
         return None
-    if np.array_equal(state.newton.w, state.w):  # not where an earlier point was better
+    if np.array_equal(state.newton.y, state.y):  # not where other weights proved more
         return state.newton.slopes
-    if np.array_equal(state.composite.w, state.w):
+    if np.array_equal(state.composite.y, state.y):
         return known_slopes(CompositeNewton(), state.composite)
-    return known_slopes(SmoothedLBFGS(), state.lbfgs) if np.array_equal(state.lbfgs.w, state.w) else None
+    return known_slopes(SmoothedLBFGS(), state.lbfgs) if np.array_equal(state.lbfgs.y, state.y) else None
 
 
 @knows_more.of(Auto)

@@ -1,6 +1,14 @@
 """Certificates: a proof, by weak duality, of how far a point can be from the optimum."""
 
-from xrisk.certificate.bounds import NOTHING_PROVED, Certificate, between, certifiable, certify, certify_measured
+from xrisk.certificate.bounds import (
+    NOTHING_PROVED,
+    Certificate,
+    between,
+    certifiable,
+    certify,
+    certify_measured,
+    is_perfect,
+)
 from xrisk.certificate.cuts import Cut, Cuts, cut_at, cut_sizes, has_cuts, mixture_below, objective_above
 from xrisk.certificate.passes import Bounded, measured, refuse_unknown
 from xrisk.certificate.penalties import conjugate_above, penalty_terms, symmetric_conjugate_above
@@ -27,6 +35,7 @@ __all__ = [
     "cut_at",
     "cut_sizes",
     "has_cuts",
+    "is_perfect",
     "loss_rounding",
     "measured",
     "mixture_below",

@@ -14,7 +14,6 @@ from xrisk.certificate.passes import (
     Sums,
     bounded_values,
     dual_sums,
-    inward,
     measured,
     shares_of_slopes,
     shares_of_weights,
@@ -43,10 +42,11 @@ from xrisk.functions import (
     risk_weights,
 )
 from xrisk.inner.oracle import inner_is_affine, inner_size
-from xrisk.inner.passes import scores_at
+from xrisk.inner.passes import inward, scores_at
 from xrisk.problem import Problem, apply_prox, block_slopes, is_risk, penalty_at, risk_at
 
 LEAST = TINY / EPS  # numbers below it have fewer digits
+PERFECT = 1e-12
 
 
 class Certificate(NamedTuple):
@@ -118,7 +118,7 @@ def certify_measured(known: "Measured", result: Any, enough: float = 0.0) -> Cer
     problem = known.problem
     w = _point(problem, result)
     with one_thread_each(), np.errstate(over="ignore", invalid="ignore"):  # infinities are bounds as well
-        z = scores_at(problem.inner, inward(known, w))
+        z = scores_at(problem.inner, inward(known.centre, w))
         u = bounded_values(known, w, z)
         primal = _primal(problem, w, u)
         weights = _weights(problem, u.value, getattr(result, "dual", None))
@@ -144,6 +144,11 @@ def between(primal: float, dual: float) -> Certificate:
     """The certificate of two bounds, each proved in its own way."""
     gap = max(primal - dual, 0.0)
     return Certificate(primal, dual, gap, gap / max(abs(primal), abs(dual), LEAST) if gap < np.inf else np.inf)
+
+
+def is_perfect(known: Certificate, size: float) -> bool:
+    """Whether next to nothing is left of an objective of this size: zero has no digits to compare a gap with."""
+    return max(known.gap, known.primal) <= max(PERFECT * size, LEAST)
 
 
 def _point(problem: Problem, result: Any) -> np.ndarray:

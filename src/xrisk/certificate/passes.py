@@ -29,6 +29,7 @@ from xrisk.inner.passes import (
     as_linear_groups,
     centred,
     column_sizes,
+    inward,
     pass_loss,
     pass_rows,
     score_count,
@@ -54,6 +55,7 @@ class Measured(NamedTuple):
     sizes: np.ndarray  # (rows,) lengths of the rows over the scale
     lean: np.ndarray  # (rows,) entries in the free coordinate
     centre: np.ndarray  # (d,) what a free intercept absorbs
+    moved: float  # by which the intercept and a target may be off once the centre of the targets is taken out
     rounding: float  # relative error of sums over the samples
     passes: np.ndarray  # (2,) full passes made so far, for values and for gradients
 
@@ -103,9 +105,10 @@ def measured(problem: Problem, columns: np.ndarray | None = None, centre: np.nda
         last = np.zeros((1, scale.size))
         last[0, -1] = 1.0
         lean = row_scores(rows, last)[:, 0]
-    rounding = adjoint_rounding(rows) + walk_rounding(g) + EPS * (inner_count(g) + 512)
+    rounding = adjoint_rounding(rows) + walk_rounding(g) + EPS * (inner_count(g) + 513)
     inner, passes = with_loss(g, smoothable_loss(pass_loss(g))), np.zeros(2, dtype=np.int64)
-    return Measured(problem, inner, r, free, scale, sizes, lean, centre, rounding, passes)
+    moved = EPS * (2.0 * abs(float(centre[-1])) + float(np.abs(g.model.target).max())) if centre[-1] else 0.0
+    return Measured(problem, inner, r, free, scale, sizes, lean, centre, moved, rounding, passes)
 
 
 def refuse_unknown(problem: Problem) -> None:
@@ -143,20 +146,13 @@ def at_scores(known: Measured, z: np.ndarray, mu: float = 0.0) -> Slopes:
     return Slopes(z, z, np.zeros(inner_count(known.inner) * inner_dim(known.inner)), mu)
 
 
-def inward(known: Measured, w: np.ndarray) -> np.ndarray:
-    """The parameters of the centred columns."""
-    x = w.copy()
-    x[-1] += float(known.centre @ w)
-    return x
-
-
 def bounded_values(known: Measured, w: np.ndarray, z: np.ndarray) -> Bounded:
     """The inner values (n, m) at w, whose scores are z."""
     g = known.problem.inner
     columns = known.scale.size
-    length = float(np.linalg.norm(inward(known, w).reshape(-1, columns) * known.scale))
+    length = float(np.linalg.norm(inward(known.centre, w).reshape(-1, columns) * known.scale))
     # a dot product errs by d roundings; a projection leaves w outside by about as many
-    reach = EPS * (2 * columns + 16) * (length + float(np.abs(known.centre) @ np.abs(w)))
+    reach = EPS * (2 * columns + 16) * (length + float(np.abs(known.centre[:-1]) @ np.abs(w[:-1]))) + known.moved
     sums = walk(g, LossBounds(reach), _scores(known, at_scores(known, z)), NO_SHARE).sums
     known.passes[0] += 1
     shape = (inner_count(g), inner_dim(g))

@@ -44,7 +44,7 @@ from xrisk.persistence import load
 from xrisk.phrases import counted
 from xrisk.report import write_report
 from xrisk.report.phrases import scored, verdict, worst_group
-from xrisk.run import Stop
+from xrisk.solvers.base import PROVED_ENDINGS
 from xrisk.study import Study, compare, judge
 from xrisk.tables import TableModel
 from xrisk.tables.prepare import Prepared, TableOptions, prepare, without_target
@@ -137,7 +137,7 @@ def _fit_groups(data: str, options: dict[str, Any], shares: dict[str, Any]) -> N
         options,
         write=write_report,
         tell=_tell,
-        is_done=study.robust.model.stop_ is Stop.CONVERGED,
+        is_done=study.robust.model.stop_ in PROVED_ENDINGS,
         groups=tuple(np.unique(prepared.train.groups).tolist()),
     )
 
@@ -174,7 +174,7 @@ def _tell(out: Console, study: Study) -> None:
     out.print(study_grid(study, out.width))
     model = study.robust.model
     proof = model.certificate_
-    said = "certified" if model.stop_ is Stop.CONVERGED else f"not certified to {model.tol:g}, {model.stop_}"
+    said = "certified" if model.stop_ in PROVED_ENDINGS else f"not certified to {model.tol:g}, {model.stop_}"
     out.print(
         f"Robust model: {said}; {proof.dual:.6g} ≤ optimum ≤ {proof.primal:.6g}, relative gap {proof.relative:.1e}.",
         highlight=False,

@@ -243,11 +243,11 @@ class LinearRobust(CallbackSupport, BaseEstimator):
             if name in PARAMETERS:
                 PARAMETERS[name](name, value)
 
-    def _solve(self, problem: Problem, watchers: list[Any], start: Any = None) -> Result:
-        """The result; ``start`` are parameters and dual weights to begin at."""
+    def _solve(self, problem: Problem, watchers: list[Any], start: Any = None, seconds: float | None = None) -> Result:
+        """The result; ``start`` are parameters and dual weights to begin at, ``seconds`` what is left of the time."""
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         w0, weights = start or (self._warm(problem) if self.warm_start else (None, None))
-        budget = Budget(iterations=self.max_iter, elapsed=self.max_seconds)
+        budget = Budget(iterations=self.max_iter, elapsed=self.max_seconds if seconds is None else seconds)
         trace = Trace()
         bars = [ProgressBar(budget)] if self.verbose and not isinstance(self.solver, str) else []
         result = minimize(

@@ -1,12 +1,15 @@
 """Linear models of least loss under the worst reweighting of their rows."""
 
 import warnings
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from xrisk.applications import AMBIGUITIES, CLASS_LOSSES, NUMBER_LOSSES, sample_dro
 from xrisk.applications.arguments import as_number, quoted
+from xrisk.certificate import NOTHING_PROVED
 from xrisk.certificate.rounding import base_weights
 from xrisk.data.rows import frozen
 from xrisk.estimators.base import (
@@ -147,6 +150,7 @@ class SampleRobust(LinearRobust):
         HeavyRows
             Numbers of rows and their weights, heaviest first; of equal weights the larger loss.
         """
+        check_is_fitted(self, "sample_weights_")
         require(isinstance(count, int | np.integer) and count >= 1, "count", count, "a whole number from 1 on")
         weights = self.sample_weights_
         order = np.lexsort((-self.sample_losses_, -weights))[:count]
@@ -162,7 +166,7 @@ class SampleRobust(LinearRobust):
         numbers: dict[str, Any] = {"radius": self.radius, "strength": self.strength}
         if isinstance(self.ambiguity, str) and self.ambiguity == "cvar":
             numbers["alpha"] = self.alpha
-        elif self.radius is None and self.strength is None:
+        elif isinstance(self.ambiguity, str) and self.radius is None and self.strength is None:
             numbers["radius"] = RADIUS
         return sample_dro(
             training.X,
@@ -176,21 +180,24 @@ class SampleRobust(LinearRobust):
             sample_weight=training.weight,
         )
 
-    def _solve(self, problem: Problem, watchers: list[Any], start: Any = None) -> Result:
+    def _solve(self, problem: Problem, watchers: list[Any], start: Any = None, seconds: float | None = None) -> Result:
         self.outliers_ = np.zeros(0, dtype=np.int64)
         if not self.outlier_fraction:
-            return super()._solve(problem, watchers, start)
+            return super()._solve(problem, watchers, start, seconds)
         masses, begun = base_weights(problem.outer, inner_count(problem.inner)), now()
         plain = getattr(problem.outer, "risk", problem.outer)
         result = super()._solve(_weighed(problem, CVaRRisk(1.0), masses), watchers, start)
-        left, value = masses, np.inf
+        result = replace(result, certificate=NOTHING_PROVED)  # of the average, which nobody asked for
+        left, value = np.zeros(0), np.inf
         for _ in range(ROUNDS):
             before, left = left, without_worst(self._losses(problem, result.w), masses, self.outlier_fraction)
-            out_of_time = self.max_seconds is not None and now() - begun > self.max_seconds
-            if np.array_equal(before, left) or out_of_time or result.stop is Stop.INTERRUPTED:
+            seconds = None if self.max_seconds is None else self.max_seconds - (now() - begun)
+            if np.array_equal(before, left) or result.stop is Stop.INTERRUPTED:
                 break
+            if seconds is not None and seconds <= 0.0:
+                return replace(result, stop=Stop.SECONDS)
             self.outliers_ = np.flatnonzero((left == 0.0) & (masses > 0.0))
-            result = super()._solve(_weighed(problem, plain, left), watchers, (result.w, None))
+            result = super()._solve(_weighed(problem, plain, left), watchers, (result.w, None), seconds)
             if not value - result.value > self.tol * abs(result.value):  # another choice of rows would bring no more
                 break
             value = result.value

@@ -12,7 +12,14 @@ from xrisk.data.rows import add_row, frozen, row_count, row_size
 from xrisk.data.threads import borders, in_parts
 from xrisk.generic import generic
 from xrisk.inner.groups import Equal, Groups, Indexed, InOrder, Partitioned, Weighted, row_at
-from xrisk.inner.models import LinearModel, SoftmaxModel, model_rows, model_scores
+from xrisk.inner.models import (
+    LinearModel,
+    SoftmaxModel,
+    model_rows,
+    model_scores,
+    model_target_centre,
+    with_less_target,
+)
 from xrisk.inner.oracle import exact_jacobians, exact_values, exact_vjp, inner_size
 from xrisk.inner.passes import (
     CHUNK,
@@ -29,6 +36,7 @@ from xrisk.inner.passes import (
     inner_gradients,
     jacobian,
     jacobians_by_walk,
+    less_target,
     pass_loss,
     pass_rows,
     sampled,
@@ -37,6 +45,7 @@ from xrisk.inner.passes import (
     shared_out,
     squares_by_jacobian,
     sum_parts,
+    target_centre,
     values_by_walk,
     vjp_by_walk,
     walk,
@@ -87,6 +96,16 @@ def _(g, loss):
 @with_rows.of(Groups)
 def _(g, rows):
     return g._replace(model=g.model._replace(rows=rows))
+
+
+@target_centre.of(Groups)
+def _(g):
+    return model_target_centre(g.model)
+
+
+@less_target.of(Groups)
+def _(g, centre):
+    return g._replace(model=with_less_target(g.model, centre))
 
 
 @score_count.of(Groups)

@@ -9,6 +9,7 @@ from xrisk.data.rows import (
     Dense,
     add_row,
     add_rows,
+    frozen,
     row_count,
     row_dot,
     row_dots,
@@ -17,8 +18,12 @@ from xrisk.data.rows import (
     rows_dots,
 )
 from xrisk.functions.loss import (
+    Absolute,
+    Huber,
     Logistic,
     Multinomial,
+    Pinball,
+    Squared,
     loss_is_affine,
     loss_is_classification,
     loss_lipschitz,
@@ -31,6 +36,8 @@ from xrisk.functions.loss import (
     scores_value,
 )
 from xrisk.generic import generic
+
+MOST_TARGETS = 100_000  # that their middle is taken of
 
 
 @generic
@@ -259,6 +266,48 @@ def _(model):
 @model_scores.of(SoftmaxModel)
 def _(model):
     return model.n_classes
+
+
+@generic
+def loss_is_of_residuals(loss):
+    """Whether ℓ(z, y) depends on z − y alone: an intercept then takes up what is taken out of the targets."""
+
+
+@loss_is_of_residuals.otherwise
+def _(loss):
+    return False
+
+
+@loss_is_of_residuals.of(Squared)
+@loss_is_of_residuals.of(Huber)
+@loss_is_of_residuals.of(Absolute)
+@loss_is_of_residuals.of(Pinball)
+def _(loss):
+    return True
+
+
+@generic
+def model_target_centre(model):
+    """The middle of targets that are far from zero beside how much they vary; zero of others."""
+
+
+@model_target_centre.otherwise
+def _(model):
+    return 0.0
+
+
+@model_target_centre.of(LinearModel)
+def _(model):
+    if not loss_is_of_residuals(model.loss):
+        return 0.0
+    y = model.target[:: max(1, model.target.size // MOST_TARGETS)].astype(np.float64)
+    middle = float(np.median(y))
+    return middle if abs(middle) > float(np.median(np.abs(y - middle))) else 0.0
+
+
+def with_less_target(model: Any, centre: float) -> Any:
+    """The same model, all targets less ``centre``."""
+    return model._replace(target=frozen(np.subtract(model.target, centre, dtype=np.float64)))
 
 
 @generic

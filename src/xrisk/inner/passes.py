@@ -170,20 +170,57 @@ def sampled(g, share, rng):
 OFFSET = 1.0  # a column whose mean is so many times its deviation is centred: an intercept absorbs the mean
 
 
-def centred(g: Any, centre: np.ndarray | None = None) -> tuple[Any, np.ndarray]:
-    """The inner functions with columns far from zero less their means, and these means (d,); those given, if they are.
+@generic
+def target_centre(g):
+    """The middle of targets that are far from zero beside how much they vary; zero of others, and of other losses."""
 
-    Where the last column is that of an intercept which is free to move, this is the same problem: the intercept of
-    centred columns is b + ⟨means, w⟩. Columns near zero, and storages that cannot be centred, stay as they are.
+
+@target_centre.otherwise
+def _(g):
+    return 0.0
+
+
+@generic
+def less_target(g, centre):
+    """The same inner functions, all targets less ``centre``."""
+
+
+def centred(g: Any, centre: np.ndarray | None = None) -> tuple[Any, np.ndarray]:
+    """The inner functions with columns and targets far from zero centred, and the centre (d,); one given, if it is.
+
+    Where the last column is that of an intercept which is free to move, this is the same problem: the intercept takes
+    up what is taken out (`inward`). The centre holds the means of the columns and, in the place of the intercept, the
+    middle of the targets. What is near zero, and storages that cannot be centred, stay as they are.
     """
     centre = far_means(g) if centre is None else centre
-    return (with_rows(g, Centred(pass_rows(g).rows, centre[:-1].copy())) if centre.any() else g), centre
+    if centre[:-1].any():
+        g = with_rows(g, Centred(pass_rows(g).rows, centre[:-1].copy()))
+    return (less_target(g, float(centre[-1])) if centre[-1] else g), centre
+
+
+def inward(centre: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """The parameters of the centred problem at those of the problem as stated."""
+    x = w.copy()
+    x[-1] += float(centre[:-1] @ w[:-1])
+    x[-1] -= centre[-1]
+    return x
+
+
+def outward(centre: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """The parameters of the problem as stated at those of the centred one."""
+    w = x.copy()
+    w[-1] -= float(centre[:-1] @ x[:-1])
+    w[-1] += centre[-1]
+    return w
 
 
 def far_means(g: Any) -> np.ndarray:
-    """The means (d,) of the columns that are far from zero beside how much they vary, zero for all others."""
+    """What `centred` takes out: of columns and targets that are far from zero beside how much they vary."""
     rows, centre = pass_rows(g), np.zeros(inner_size(g))
-    if score_count(g) > 1 or not (with_intercept(rows) and column_means.implemented(rows.rows)):
+    if score_count(g) > 1 or not with_intercept(rows):
+        return centre
+    centre[-1] = target_centre(g)
+    if not column_means.implemented(rows.rows):
         return centre
     means, squares = column_means(rows.rows)
     far = np.abs(means) > OFFSET * np.sqrt(np.maximum(squares - means**2, 0.0))

@@ -9,7 +9,7 @@ from xrisk.data.products import column_squares, row_block, row_gram, sampled_row
 from xrisk.data.rows import frozen
 from xrisk.data.threads import borders, in_parts
 from xrisk.inner.group_passes import add_model_hessian, model_score_size, model_visit
-from xrisk.inner.models import model_rows, model_scores
+from xrisk.inner.models import model_rows, model_scores, model_target_centre, with_less_target
 from xrisk.inner.oracle import exact_values, exact_vjp
 from xrisk.inner.passes import (
     CHUNK,
@@ -20,12 +20,14 @@ from xrisk.inner.passes import (
     chunks,
     column_sizes,
     jacobian,
+    less_target,
     pass_loss,
     pass_rows,
     sampled,
     score_count,
     score_size,
     scores_at,
+    target_centre,
     vjp_by_walk,
     walk,
     walk_rounding,
@@ -56,6 +58,16 @@ def _(g, loss):
 @with_rows.of(Samples)
 def _(g, rows):
     return Samples(g.model._replace(rows=rows))
+
+
+@target_centre.of(Samples)
+def _(g):
+    return model_target_centre(g.model)
+
+
+@less_target.of(Samples)
+def _(g, centre):
+    return Samples(with_less_target(g.model, centre))
 
 
 @score_count.of(Samples)

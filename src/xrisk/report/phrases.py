@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from xrisk.applications import DIVERGENCES
 from xrisk.metrics import GroupReport
 from xrisk.phrases import counted
-from xrisk.run import Stop
+from xrisk.solvers.base import PROVED_ENDINGS
 from xrisk.study import Study
 from xrisk.study.scores import SHARES
 
@@ -228,7 +228,7 @@ def proof(study: Study) -> Proof:
 
 def proof_of(model: Any) -> Proof:
     """What is proved of a fitted model."""
-    known, certified = model.certificate_, model.stop_ is Stop.CONVERGED
+    known, certified = model.certificate_, model.stop_ in PROVED_ENDINGS
     if not known.relative < float("inf"):
         return Proof(
             False, "Not certified", "The bounds on the optimum are not finite: nothing is proved of this model."

@@ -36,6 +36,7 @@ from xrisk.solvers.base import (
     passes_made,
 )
 
+SAME = 1e-12  # relative: objectives that differ by less are the same, but for rounding
 CHUNK_SECONDS = 0.1  # between two looks at the clock, the observers and Ctrl-C
 
 Observer = Callable[[Snapshot], None]
@@ -337,6 +338,14 @@ class _Run:
                 if seen.value < self.best[0]:
                     self.best = (seen.value, self.solver.solution(self.state).copy(), seen.dual)
 
+    def was_better(self, value: float) -> bool:
+        """Whether a full-batch method, which knows its objective, has left a point of a lower one behind.
+
+        One that proves something of its point has kept the best itself.
+        """
+        known, proved = known_value(self.solver, self.state), known_certificate(self.solver, self.state)
+        return bool(proved is None and np.isfinite(known) and known - value > SAME * abs(value))
+
     def saved(self) -> Saved:
         return Saved(leaves(self.state), self.rng, self.progress, self.trace.points, self.best)
 
@@ -347,8 +356,9 @@ class _Run:
             stop = Stop.DIVERGED
         trusted = knows_more(self.solver, self.state)  # a solution of a sample may be worse than the start
         if stop not in (Stop.DIVERGED, Stop.INTERRUPTED) and (trusted or seen.value <= value):
-            value, x, dual = seen.value, self.solver.solution(self.state).copy(), seen.dual
-            slopes = known_slopes(self.solver, self.state)
+            dual, slopes = seen.dual, known_slopes(self.solver, self.state)
+            if not self.was_better(value):
+                value, x = seen.value, self.solver.solution(self.state).copy()
         self.tick()
         w, proved = x[: inner_size(self.stated.inner)].copy(), known_certificate(self.solver, self.state)
         gap = known_gap(self.solver, self.state)

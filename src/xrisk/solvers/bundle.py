@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.certificate import Certificate, Cut, Cuts, between, cut_at, cut_sizes, has_cuts, mixture_below
+from xrisk.certificate import Certificate, Cut, Cuts, between, cut_at, cut_sizes, has_cuts, is_perfect, mixture_below
 from xrisk.certificate.cuts import Sizes, objective_above
 from xrisk.compile import canonical
 from xrisk.data.threads import one_thread_each
@@ -26,8 +26,7 @@ SHORTER = 3  # shorter steps in a row, after which the cuts found on the way are
 TURNS = 4  # points on the way to the minimiser of the model, each half as far, tried in turn
 STUCK = 60  # iterations in a row that bring nothing, after which rounding has ended progress
 MANY_PAIRS = 100_000  # from here on cuts took a fifth of the time of passes over all pairs, or less
-LEAST = 1e-12  # of the first objective: a gap that is none, where the optimum is zero
-ENDINGS = (None, Stop.CONVERGED, Stop.ROUNDING)  # by the number a state keeps
+ENDINGS = (None, Stop.CONVERGED, Stop.ROUNDING, Stop.PERFECT)  # by the number a state keeps
 
 
 @generic
@@ -332,8 +331,10 @@ def _proved(task: BundleTask, solver: Bundle, state: BundleState) -> BundleState
     gap = max(state.value - dual, 0.0)
     better, known = gap < 0.999 * state.best, between(state.primal, dual)
     since, ended = 0 if better else state.since + 1, 0
-    if known.relative <= solver.tol or max(known.gap, known.primal) <= LEAST * state.size:
+    if known.relative <= solver.tol:
         ended = ENDINGS.index(Stop.CONVERGED)
+    elif is_perfect(known, state.size):
+        ended = ENDINGS.index(Stop.PERFECT)
     elif since > STUCK:
         ended = ENDINGS.index(Stop.ROUNDING)
     best = min(gap, state.best)

@@ -7,7 +7,16 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from xrisk.data.threads import one_thread_each
 from xrisk.inner.oracle import Oracles, inner_samples
-from xrisk.inner.passes import Gradients, Slopes, has_gradients, inner_gradients, score_count, scores_at, walk_apart
+from xrisk.inner.passes import (
+    Gradients,
+    Slopes,
+    has_gradients,
+    inner_gradients,
+    outward,
+    score_count,
+    scores_at,
+    walk_apart,
+)
 from xrisk.problem import Problem
 from xrisk.solvers.base import (
     Stop,
@@ -31,7 +40,6 @@ from xrisk.solvers.newton.smoothed import (
     gradient,
     held_gradient,
     line_search,
-    outward,
     row_terms,
     shortfall,
     smoothed_problem,
@@ -275,7 +283,7 @@ def _at(
         ended = ENDINGS.index(Stop.UNBOUNDED)
     better = gap < 0.999 * state.best
     return state._replace(
-        w=outward(task, point.x),
+        w=outward(task.centre, point.x),
         x=point.x,
         z=point.z,
         sums=point.sums if has_gradients(task.inner) else _NOTHING,

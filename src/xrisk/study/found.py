@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.metrics import GroupReport, GroupRow
-from xrisk.run import Stop
+from xrisk.solvers.base import PROVED_ENDINGS
 from xrisk.study.verdict import Verdict
 
 RULE = (
@@ -94,7 +94,7 @@ class Study(NamedTuple):
             "is_nearly_constant": self.is_nearly_constant,
             "models": [_arm_dict(arm) for arm in self.arms],
             "certificate": {key: finite(value) for key, value in robust.certificate_._asdict().items()},
-            "certified": robust.stop_ is Stop.CONVERGED,
+            "certified": robust.stop_ in PROVED_ENDINGS,
             "stop": str(robust.stop_),
             "groups": [{"name": name, "weight": weight, "risk": risk} for name, weight, risk in weights],
             "bounds": [{key: finite(value) for key, value in point._asdict().items()} for point in self.bounds],

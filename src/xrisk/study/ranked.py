@@ -6,8 +6,7 @@ import numpy as np
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from xrisk.metrics import RocRegion, partial_auc_interval, partial_auc_score
-from xrisk.run import Stop
-from xrisk.solvers.base import BOUNDED_ENDINGS
+from xrisk.solvers.base import BOUNDED_ENDINGS, PROVED_ENDINGS
 from xrisk.study.found import about
 from xrisk.study.verdict import CONFIDENCE, PairedVerdict
 from xrisk.tables import RankedClasses
@@ -83,7 +82,7 @@ class RankingStudy(NamedTuple):
     @property
     def is_done(self) -> bool:
         """Whether no limit ran out before the fit had ended."""
-        return self.asked.model.stop_ in ((Stop.CONVERGED,) if self.is_convex else BOUNDED_ENDINGS)
+        return self.asked.model.stop_ in (PROVED_ENDINGS if self.is_convex else BOUNDED_ENDINGS)
 
     @property
     def caution(self) -> str:

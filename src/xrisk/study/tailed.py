@@ -12,7 +12,7 @@ from xrisk.functions import loss_value
 from xrisk.metrics import GroupReport, cvar, group_report
 from xrisk.metrics.intervals import middle
 from xrisk.metrics.tail import resampled_cvar
-from xrisk.run import Stop
+from xrisk.solvers.base import PROVED_ENDINGS
 from xrisk.study.found import about, finite
 from xrisk.study.ranked import resampling
 from xrisk.study.scores import metric_for
@@ -104,7 +104,7 @@ class TailStudy(NamedTuple):
     @property
     def is_done(self) -> bool:
         """Whether every model reached its tolerance."""
-        return all(arm.model.stop_ is Stop.CONVERGED for arm in self.arms)
+        return all(arm.model.stop_ in PROVED_ENDINGS for arm in self.arms)
 
     @property
     def caution(self) -> str:

@@ -197,6 +197,14 @@ def _add_norm_blocks(walls: Walls, inside: np.ndarray, factor: np.ndarray, H: np
         H[start : start + part.size, start : start + part.size] += factor[start] * np.outer(part, part)
 
 
+def wall_norms(walls: Walls, w: np.ndarray, mu: float) -> float:
+    """The norms of the penalty, smoothed: √(μ² + s²r²) − μ − μ log((μ + √(μ² + s²r²))/2μ), summed over them."""
+    if not walls.strength > 0.0:
+        return 0.0
+    root = np.hypot(mu, walls.strength * _norms(walls, w[: walls.covered])[:: walls.size])
+    return float((root - mu - (mu * np.log((mu + root) / (2.0 * mu)) if mu > 0.0 else 0.0)).sum())
+
+
 def wall_short(walls: Walls, w: np.ndarray, mu: float) -> float:
     """By how much ⟨slope, w⟩ − r*(slope) falls short of r(w), the slopes being those of norms and walls."""
     inside = w[: walls.covered]

@@ -13,6 +13,7 @@ from xrisk.inner.passes import (
     as_linear_groups,
     has_gradients,
     inner_gradients,
+    outward,
     scores_at,
     shared_out,
     walk_apart,
@@ -40,7 +41,6 @@ from xrisk.solvers.newton.smoothed import (
     first_point,
     held_gradient,
     next_step,
-    outward,
     ridge_cost,
     shortfall,
     smoothed_problem,
@@ -253,9 +253,9 @@ def _at(task: SmoothedProblem, solver: CompositeNewton, state: CompositeState, p
         ended = ENDINGS.index(Stop.ROUNDING)
     H = _NOTHING if ended else hessian(task, solver, point)
     return state._replace(
-        w=outward(task, point.x), x=point.x, z=point.z, sums=point.sums, shift=point.shift, y=dual_of(task, point).y,
-        inner=inner, hessian=H, theta=point.theta, value=value, gap=gap, best=min(gap, state.best), since=since,
-        ended=ended,
+        w=outward(task.centre, point.x), x=point.x, z=point.z, sums=point.sums, shift=point.shift,
+        y=dual_of(task, point).y, inner=inner, hessian=H, theta=point.theta, value=value, gap=gap,
+        best=min(gap, state.best), since=since, ended=ended,
     )  # fmt: skip
 
 

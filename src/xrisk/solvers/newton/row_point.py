@@ -12,11 +12,11 @@ from xrisk.functions import ChiSquareBallRisk, ChiSquareRiskA, CVaRRisk, KLBallR
 from xrisk.functions.worst import Worst, worst
 from xrisk.generic import generic
 from xrisk.inner.oracle import inner_samples
-from xrisk.inner.passes import Scores, add_hessian, adjoint, pass_rows, score_count, scores_at, walk
+from xrisk.inner.passes import Scores, add_hessian, adjoint, outward, pass_rows, score_count, scores_at, walk
 from xrisk.inner.visitors import SmoothedTerms
 from xrisk.problem import Problem, penalty_at
 from xrisk.solvers.newton.algebra import factored
-from xrisk.solvers.newton.barrier import Walls, wall_diagonal, wall_gradient, wall_short
+from xrisk.solvers.newton.barrier import Walls, wall_diagonal, wall_gradient, wall_norms, wall_short
 from xrisk.solvers.newton.smoothed import bends
 
 MAX_VARIABLES = 5000  # of a dense Hessian
@@ -140,26 +140,19 @@ def along(task: RowTask, point: RowPoint, dx: np.ndarray, dz: np.ndarray) -> flo
 def value_at(task: RowTask, point: RowPoint) -> float:
     """The objective, nothing smoothed."""
     plain = worst(task.problem.outer, point.losses, 0.0, point.case.near)
-    return plain.value + penalty_at(task.problem.penalty, outward(task, point.x))
+    return plain.value + penalty_at(task.problem.penalty, outward(task.centre, point.x))
 
 
-def outward(task: RowTask, x: np.ndarray) -> np.ndarray:
-    """The user's parameters at the variable x."""
-    w = x.copy()
-    w[-1] -= float(task.centre @ x)
-    return w
-
-
-def inward(task: RowTask, w: np.ndarray) -> np.ndarray:
-    """The variable at the user's parameters w: an intercept takes up the centre."""
-    x = w.copy()
-    x[-1] += float(task.centre @ w)
-    return x
+def smoothed_at(task: RowTask, point: RowPoint) -> float:
+    """The smoothed objective, that of which `gradient` is the gradient."""
+    walls, mu = task.walls, point.theta * task.size
+    held = 0.5 * float((walls.l2 + point.theta * task.ridge) @ point.x**2)
+    return point.case.smoothed + held + wall_norms(walls, point.x, mu)
 
 
 def smoothing_gap(task: RowTask, point: RowPoint, value: float) -> float:
     """By how much the dual point would fall short of the objective were the point stationary."""
-    penalty = penalty_at(task.problem.penalty, outward(task, point.x))
+    penalty = penalty_at(task.problem.penalty, outward(task.centre, point.x))
     short = value - penalty - point.proven + wall_short(task.walls, point.x, point.theta * task.size)
     return max(short + point.theta * float(task.ridge @ point.x**2), 0.0)
 

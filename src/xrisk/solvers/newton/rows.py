@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.certificate import Certificate, between, certify_measured, measured, refuse_unknown
+from xrisk.certificate import Certificate, between, certify_measured, is_perfect, measured, refuse_unknown
 from xrisk.certificate.rounding import base_weights
 from xrisk.compile import canonical
 from xrisk.data.products import sampled_rows
@@ -15,7 +15,7 @@ from xrisk.data.threads import Interrupted, one_thread_each
 from xrisk.functions.smoothing import smoothable_loss
 from xrisk.functions.worst import worst
 from xrisk.inner.oracle import Oracles, inner_samples, inner_size
-from xrisk.inner.passes import Slopes, pass_loss, score_size, scores_at, with_loss
+from xrisk.inner.passes import Slopes, inward, outward, pass_loss, score_size, scores_at, with_loss
 from xrisk.inner.samples import Samples
 from xrisk.problem import Problem
 from xrisk.solvers.base import PointToProve, Stop, check_positive, known_certificate, known_slopes, register_full_batch
@@ -27,15 +27,14 @@ from xrisk.solvers.newton.row_point import (
     along,
     at_rows,
     gradient,
-    inward,
     look,
-    outward,
     slope_gap,
+    smoothed_at,
     smoothing_gap,
     solve_with,
     value_at,
 )
-from xrisk.solvers.newton.smoothed import START, VANISHING, bends, centred_columns, next_step
+from xrisk.solvers.newton.smoothed import START, VANISHING, bends, centred_columns, constant_size, next_step
 
 SAMPLE = 0.05  # share of the rows to start with
 SAMPLE_TOL = 0.02  # to which these are solved
@@ -52,9 +51,11 @@ TRIALS = 40
 STUCK = 25  # iterations in a row that bring nothing, after which rounding has ended progress
 PROGRESS = 1e-3  # of what is asked for: a fall of the objective that is something
 IN_VAIN = 3  # certificates in a row that bring nothing
-LEAST = 1e-12  # of the first objective: a gap that is none, where the optimum is zero
 LEAST_SMOOTHING = 1e-13
-ENDINGS = (None, Stop.CONVERGED, Stop.ROUNDING)  # by the number a state keeps
+RISE = 1e-10  # relative, of the smoothed objective in a step: rounding
+MORE = 10.0  # times the smoothing, where a kink stops every step
+BETTER = 1e-12  # relative: an objective lower by less is the same, but for rounding
+ENDINGS = (None, Stop.CONVERGED, Stop.ROUNDING, Stop.PERFECT)  # by the number a state keeps
 
 
 def takes_rows(problem: Problem) -> bool:
@@ -71,19 +72,20 @@ ROW_RISK = Need("a risk over single rows, `Samples`, and a penalty of l1 and l2 
 
 
 class RowState(NamedTuple):
-    w: np.ndarray  # (d,) parameters
-    x: np.ndarray  # (d,) the same, what an intercept absorbs taken out of the columns
-    z: np.ndarray  # (rows, scores)
-    y: np.ndarray  # (rows, 1) dual weights
+    w: np.ndarray  # (d,) the best parameters seen
+    x: np.ndarray  # (d,) where the method is, what an intercept absorbs taken out
+    z: np.ndarray  # (rows, scores) there
+    y: np.ndarray  # (rows, 1) dual weights there
     near: np.ndarray  # thresholds and multipliers of the worst case
     theta: float  # smoothing
     tol: float  # what the estimate is asked for
-    value: float  # objective
-    gap: float  # estimate of value − optimum
+    value: float  # objective at w
+    here: float  # objective at x
+    gap: float  # estimate of here − optimum
     best: float  # the smallest so far
     primal: float  # proved upper bound on the objective at w
     dual: float  # proved lower bound on the optimum
-    size: float  # objective at the first point
+    size: float  # objective of a constant model
     since: int  # iterations since the gap was last found smaller
     tries: int  # certificates in a row that brought nothing
     ended: int  # 0 while running
@@ -150,14 +152,13 @@ class RowNewton(NamedTuple):
         return w
 
     def init(self, problem: RowTask, x: np.ndarray, rng: np.random.Generator) -> RowState:
-        zero = np.zeros(x.size)
-        first = value_at(problem, look(problem, zero, scores_at(problem.inner, zero), 0.0, ()))
-        w = x if x.any() else sample_solution(problem)
-        inside, theta = inward(problem, w), WARM if w.any() else START
-        state = state_at(problem, inside, scores_at(problem.inner, inside), theta, ASKED * self.tol, abs(first))
-        if x.any():  # a warm start may be all there is to do
-            with suppress(Interrupted):
-                state = _proved_at_start(problem, self, state)
+        (size, made), tol = constant_size(problem.problem), ASKED * self.tol
+        problem.passes[0] += made
+        if not x.any():
+            return _first_state(problem, tol, size)
+        state = state_at(problem, inward(problem.centre, x), WARM, tol, size)
+        with suppress(Interrupted):  # a warm start may be all there is to do
+            state = _proved_at_start(problem, self, state)
         return state
 
     def advance(self, problem: RowTask, state: RowState, n_steps: int, rng: Any) -> RowState:
@@ -225,20 +226,27 @@ def sample_solution(task: RowTask) -> np.ndarray:
     model = task.problem.inner.model
     model = model._replace(rows=sampled_rows(model.rows, chosen), target=frozen(model.target[chosen]))
     part = row_task(task.problem._replace(inner=Samples(model), outer=at_rows(task.problem.outer, chosen)))
-    zero = np.zeros(d)
     rough = RowNewton(np.inf)  # whatever is proved ends it
-    state = state_at(part, zero, scores_at(part.inner, zero), START, SAMPLE_TOL, 0.0)
+    state = state_at(part, np.zeros(d), START, SAMPLE_TOL, 0.0)
     while state.t < ROUNDS and not state.ended:
         state = row_step(part, rough, state)
     return state.w
 
 
-def state_at(task: RowTask, x: np.ndarray, z: np.ndarray, theta: float, tol: float, size: float) -> RowState:
+def _first_state(task: RowTask, tol: float, size: float) -> RowState:
+    """The state at the centre, or at the solution of a sample if that is better: it knows nothing of rows far off."""
+    state, w = state_at(task, np.zeros(task.columns.size), START, tol, size), sample_solution(task)
+    sampled = state_at(task, inward(task.centre, w), WARM, tol, size) if w.any() else state
+    return sampled if sampled.here < state.here else state
+
+
+def state_at(task: RowTask, x: np.ndarray, theta: float, tol: float, size: float) -> RowState:
     """The state at a first point."""
+    z = scores_at(task.inner, x)
     point = look(task, x, z, theta, ())
     value, y = value_at(task, point), _dual(point)
     return RowState(
-        outward(task, x), x, z, y, np.array(point.case.near), theta, tol, value,
+        outward(task.centre, x), x, z, y, np.array(point.case.near), theta, tol, value, value,
         np.inf, np.inf, np.inf, -np.inf, size, 0, 0, 0, int(task.passes[0]), int(task.passes[1]), 0,
     )  # fmt: skip
 
@@ -252,6 +260,7 @@ class Way(NamedTuple):
 
     dx: np.ndarray  # (d,) Newton's direction
     slope: float  # of the smoothed objective along it
+    level: float  # the smoothed objective
     tangent: np.ndarray  # (d,) of the path of smoothings; empty far from it
     theta: float  # the next smoothing
 
@@ -260,7 +269,7 @@ def row_step(task: RowTask, solver: RowNewton, state: RowState) -> RowState:
     """The certificate, where the estimated gap is small enough; else a Newton step."""
     before = task.passes.copy()
     state, grad, short = measure(task, state)
-    if state.gap <= state.tol * abs(state.value) or state.since > STUCK or _worth_a_proof(state):
+    if state.gap <= state.tol * abs(state.here) or state.since > STUCK or _worth_a_proof(state):
         with suppress(Interrupted):
             state = _certified(task, solver, state)
     if not state.ended:
@@ -273,7 +282,7 @@ def measure(task: RowTask, state: RowState) -> tuple[RowState, np.ndarray, float
     """The state with its gap, the gradient there, and what of the gap is due to the smoothing."""
     point = look(task, state.x, state.z, state.theta, tuple(state.near))
     grad = gradient(task, point)
-    short = smoothing_gap(task, point, state.value)
+    short = smoothing_gap(task, point, state.here)
     gap = short + slope_gap(task, point, grad)
     since = 0 if gap < 0.9 * state.best else state.since + 1
     return state._replace(gap=gap, best=min(gap, state.best), since=since, t=state.t + 1), grad, short
@@ -282,27 +291,29 @@ def measure(task: RowTask, state: RowState) -> tuple[RowState, np.ndarray, float
 def way_at(task: RowTask, state: RowState, grad: np.ndarray, short: float) -> Way:
     """Newton's direction; near the path of smoothings, whose error is ``short``, its tangent and where to go on it."""
     point = look(task, state.x, state.z, state.theta, tuple(state.near))
-    solve, theta, goal = solve_with(task, point), point.theta, state.tol * abs(state.value)
-    dx = -solve(grad)
+    solve, theta, goal = solve_with(task, point), point.theta, state.tol * abs(state.here)
+    dx, level = -solve(grad), smoothed_at(task, point)
     slope = float(grad @ dx)
     if not slope < 0.0:  # rounding, or a Hessian that is none
         dx = -grad / (task.walls.l2 + task.columns**2)
         slope = float(grad @ dx)
     if short <= SHARE * goal or -slope > CENTRED * short or theta <= LEAST_SMOOTHING:
-        return Way(dx, slope, np.zeros(0), theta)
+        return Way(dx, slope, level, np.zeros(0), theta)
     close = look(task, state.x, state.z, (1.0 - NUDGE) * theta, point.case.near)
     tangent = solve(gradient(task, close) - grad) / (NUDGE * theta)
-    return Way(dx, slope, tangent, max(theta * max(CUT, SHARE * goal / short), LEAST_SMOOTHING))
+    return Way(dx, slope, level, tangent, max(theta * max(CUT, SHARE * goal / short), LEAST_SMOOTHING))
 
 
 def newton_step(task: RowTask, state: RowState, way: Way) -> RowState:
     """The state after a step."""
     point = _along_path(task, state, way) if way.tangent.size else _searched(task, state, way)
-    value = value_at(task, point)
-    fell = state.value - value > PROGRESS * state.tol * abs(state.value)
+    here, w, value = value_at(task, point), state.w, state.value
+    fell = state.here - here > PROGRESS * state.tol * abs(state.here)
+    if value - here > BETTER * abs(value):
+        w, value = outward(task.centre, point.x), here
     return state._replace(
-        w=outward(task, point.x), x=point.x, z=point.z, near=np.array(point.case.near), theta=point.theta,
-        value=value, since=0 if fell or way.tangent.size else state.since, y=_dual(point),
+        w=w, x=point.x, z=point.z, near=np.array(point.case.near), theta=point.theta, value=value, here=here,
+        since=0 if fell or way.tangent.size else state.since, y=_dual(point),
     )  # fmt: skip
 
 
@@ -311,32 +322,38 @@ def _along_path(task: RowTask, state: RowState, way: Way) -> RowPoint:
     theta, near = way.theta, tuple(state.near)
     while theta < 0.7 * state.theta:
         dx = way.dx + (theta - state.theta) * way.tangent
-        slope = along(task, look(task, state.x, state.z, theta, near), dx, scores_at(task.inner, dx))
+        start = look(task, state.x, state.z, theta, near)
+        slope, level = along(task, start, dx, scores_at(task.inner, dx)), smoothed_at(task, start)
         if slope < 0.0:
-            return _searched(task, state, way._replace(dx=dx, slope=slope, theta=theta))
+            return _searched(task, state, way._replace(dx=dx, slope=slope, level=level, theta=theta))
         theta = np.sqrt(theta * state.theta)
     return look(task, state.x, state.z, 0.5 * state.theta, near)
 
 
 def _searched(task: RowTask, state: RowState, way: Way) -> RowPoint:
-    """A step that takes most of the slope away; slopes keep digits that differences of values lose."""
+    """A step that takes most of the slope away, and does not rise; slopes keep digits that values lose.
+
+    Where no step does, the point stays, at more smoothing: rows far off have made a kink of the risk.
+    """
     dz, near = scores_at(task.inner, way.dx), tuple(state.near)
     low, high, t = (0.0, way.slope), None, 1.0
     for _ in range(TRIALS):
         trial = look(task, state.x + t * way.dx, state.z + t * dz, way.theta, near)
         there = along(task, trial, way.dx, dz)
-        if abs(there) <= 0.5 * abs(way.slope):
+        rises = not smoothed_at(task, trial) <= way.level + RISE * abs(way.level)
+        if abs(there) <= 0.5 * abs(way.slope) and not rises:
             return trial
-        low, high = ((t, there), high) if there < 0.0 else (low, (t, there))
+        low, high = ((t, there), high) if there < 0.0 else (low, (t, np.inf if rises else there))
         near = trial.case.near
         del trial  # as large as some columns of the data
         t = next_step(low, high, np.inf)
-    return look(task, state.x + low[0] * way.dx, state.z + low[0] * dz, way.theta, near)
+    theta = way.theta if low[0] > 0.0 else min(MORE * way.theta, max(START, way.theta))
+    return look(task, state.x + low[0] * way.dx, state.z + low[0] * dz, theta, near)
 
 
 def _worth_a_proof(state: RowState) -> bool:
     """Whether a proof on the way is worth its passes: asked for many digits, rounding may end what is left of it."""
-    return state.gap <= FINE * abs(state.value) and state.gap < 0.1 * (state.primal - state.dual)
+    return state.gap <= FINE * abs(state.here) and state.gap < 0.1 * (state.primal - state.dual)
 
 
 def _proved_at_start(task: RowTask, solver: RowNewton, state: RowState) -> RowState:
@@ -344,7 +361,7 @@ def _proved_at_start(task: RowTask, solver: RowNewton, state: RowState) -> RowSt
     y = _dual(look(task, state.x, state.z, LEAST_SMOOTHING, ()))
     y = solver.weights if solver.weights.shape == y.shape else y
     proven = _certified(task, solver, state._replace(y=y, theta=LEAST_SMOOTHING))
-    if proven.ended == ENDINGS.index(Stop.CONVERGED):
+    if ENDINGS[proven.ended] in (Stop.CONVERGED, Stop.PERFECT):
         return proven
     return state._replace(primal=proven.primal, dual=proven.dual)
 
@@ -354,16 +371,27 @@ def _certified(task: RowTask, solver: RowNewton, state: RowState) -> RowState:
     slopes = Slopes(state.z, state.z, np.zeros(state.z.shape[0]), state.theta * task.size)
     before = state.primal - state.dual
     state = _with_proof(task, solver, state, PointToProve(state.w, state.y, slopes))
-    if not _reached(solver, state) and state.gap <= state.tol * abs(state.value):
+    if not _reached(solver, state) and state.gap <= state.tol * abs(state.here):
         state = _with_proof(task, solver, state, _moved_dual(task, state))
-    if _reached(solver, state):
-        return state._replace(ended=ENDINGS.index(Stop.CONVERGED))
-    if state.gap > state.tol * abs(state.value) and state.since <= STUCK:
+    reached = _reached(solver, state)
+    if reached and (state.here <= state.value or state.tries >= IN_VAIN):
+        return state._replace(ended=ENDINGS.index(reached))
+    if reached:  # the start is as good as the tolerance: a model is worth a few steps more
+        return state._replace(tol=0.2 * state.tol, tries=state.tries + 1)
+    if state.gap > state.tol * abs(state.here) and state.since <= STUCK:
         return state
     tries = 0 if state.primal - state.dual < 0.9 * before else state.tries + 1
     if tries >= IN_VAIN or state.since > STUCK:
-        return state._replace(ended=ENDINGS.index(Stop.ROUNDING))
+        return _at_best(task, state)._replace(ended=ENDINGS.index(Stop.ROUNDING))
     return state._replace(tol=0.2 * state.tol, tries=tries)
+
+
+def _at_best(task: RowTask, state: RowState) -> RowState:
+    """The state where the objective was lowest."""
+    if state.here - state.value <= BETTER * abs(state.value):
+        return state
+    there = state_at(task, inward(task.centre, state.w), state.theta, state.tol, state.size)
+    return state._replace(x=there.x, z=there.z, y=there.y, near=there.near, here=there.here)
 
 
 def _with_proof(task: RowTask, solver: RowNewton, state: RowState, point: PointToProve) -> RowState:
@@ -371,13 +399,13 @@ def _with_proof(task: RowTask, solver: RowNewton, state: RowState, point: PointT
     made = known.passes.copy()
     found = certify_measured(known, point, solver.tol)
     task.passes[:] += known.passes - made
-    return state._replace(primal=min(found.primal, state.primal), dual=max(found.dual, state.dual))
+    return state._replace(primal=found.primal, dual=max(found.dual, state.dual))
 
 
-def _reached(solver: RowNewton, state: RowState) -> bool:
-    """Whether the gap is small beside the optimum; an optimum of zero, a perfect fit, has no digits to compare."""
+def _reached(solver: RowNewton, state: RowState) -> Stop | None:
+    """Whether the gap is small beside the optimum, or the fit perfect; None while neither is."""
     found = proved(state)
-    return found.relative <= solver.tol or max(found.gap, found.primal) <= LEAST * state.size
+    return Stop.CONVERGED if found.relative <= solver.tol else Stop.PERFECT if is_perfect(found, state.size) else None
 
 
 def _moved_dual(task: RowTask, state: RowState) -> PointToProve:

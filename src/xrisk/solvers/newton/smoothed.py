@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.compile import canonical
+from xrisk.data.rows import row_count
 from xrisk.functions.smoothing import Piecewise, smoothable_loss
 from xrisk.inner.oracle import inner_count, inner_dim, inner_size
 from xrisk.inner.passes import (
@@ -19,14 +20,21 @@ from xrisk.inner.passes import (
     as_linear_groups,
     centred,
     column_sizes,
+    inward,
+    less_target,
+    outward,
     pass_loss,
+    pass_rows,
+    score_count,
     score_size,
     scores_at,
+    scores_only,
+    target_centre,
     walk,
     walk_apart,
     with_loss,
 )
-from xrisk.inner.visitors import SmoothedTerms
+from xrisk.inner.visitors import LossValues, SmoothedTerms
 from xrisk.problem import Problem, is_risk, penalty_at
 from xrisk.solvers.base import check_positive
 from xrisk.solvers.newton.algebra import positive_or_one
@@ -51,6 +59,7 @@ from xrisk.solvers.newton.coupling import (
 
 LARGEST_COLUMN = 1e150  # root mean square of its entries
 START = 0.1  # first smoothing, relative to the size of the problem
+SAME = 1e-15  # relative: numbers that differ by less are the same, but for rounding
 VANISHING = 1e-3  # ridge on scores that nothing else holds, relative to the smoothing
 
 
@@ -116,9 +125,9 @@ def first_point(
     task: SmoothedProblem, w: np.ndarray, smoothing: float, apart: bool = False
 ) -> tuple[np.ndarray, Point]:
     """The user's parameters w moved well inside the walls, and the point there; ``apart`` as in `evaluate_along`."""
-    x = _inside(task, inward(task, w))
+    x = _inside(task, inward(task.centre, w) if w.any() else w)  # nothing is known of zero: the centre is as good
     z = scores_at(task.inner, x)
-    return outward(task, x), evaluate_along(task, x, z, smoothing, np.zeros_like(x), z, None, apart)
+    return outward(task.centre, x), evaluate_along(task, x, z, smoothing, np.zeros_like(x), z, None, apart)
 
 
 def _inside(task: SmoothedProblem, x: np.ndarray) -> np.ndarray:
@@ -147,20 +156,6 @@ def _centred(g: Any, walls: Walls) -> tuple[Any, np.ndarray]:
     held |= bool(walls.linear[-1] != 0.0)
     free = walls.l2[-1] == 0.0 and np.isinf(walls.low[-1]) and np.isinf(walls.high[-1]) and not held
     return centred(g) if free else (g, np.zeros(d))
-
-
-def inward(task: SmoothedProblem, w: np.ndarray) -> np.ndarray:
-    """The variable at the user's parameters w: an intercept takes up the centre."""
-    x = w.copy()
-    x[-1] += float(task.centre @ w)
-    return x
-
-
-def outward(task: SmoothedProblem, x: np.ndarray) -> np.ndarray:
-    """The user's parameters at the variable x."""
-    w = x.copy()
-    w[-1] -= float(task.centre @ x)
-    return w
 
 
 def _sized(task: SmoothedProblem, point: Point) -> tuple[SmoothedProblem, Point]:
@@ -222,6 +217,26 @@ def evaluate_along(
         slope = float((y.reshape(-1) * sums[:, 3]).sum() / task.n)
     slope += float((wall_gradient(task.walls, x, theta * task.wall_size) + theta * task.ridge * x) @ dx)
     return Point(x, z, sums, shift, y, curve, theta, slope, left)
+
+
+def constant_size(problem: Problem, at_zero: float = np.nan) -> tuple[float, int]:
+    """The objective of the best constant model, beside which a perfect fit leaves next to nothing; passes it took.
+
+    Targets that are all the same are fitted by a constant, and measured by what they are instead. ``at_zero`` is the
+    objective at zero, where it is known.
+    """
+    g = as_linear_groups(problem.inner)
+    centre, unknown = float(target_centre(g)), bool(np.isnan(at_zero))
+    size = _constant_value(problem, g, 0.0) if unknown else abs(at_zero)
+    if not centre or float(np.abs(less_target(g, centre).model.target).max()) <= SAME * abs(centre):
+        return size, int(unknown)
+    return min(size, _constant_value(problem, g, centre)), 1 + unknown
+
+
+def _constant_value(problem: Problem, g: Any, score: float) -> float:
+    z = np.full((row_count(pass_rows(g)), score_count(g)), score)
+    u = walk(g, LossValues(), scores_only(g, z), NO_SHARE).sums[:, 0].reshape(-1, inner_dim(g))
+    return abs(coupled_value(problem.outer, u))
 
 
 def bends(g: Any) -> bool:

@@ -12,6 +12,7 @@ from xrisk.inner.passes import (
     add_hessian,
     add_squares,
     jacobian,
+    outward,
     score_count,
     score_size,
     scores_at,
@@ -41,7 +42,6 @@ from xrisk.solvers.newton.smoothed import (
     gradient,
     line_search,
     moved_dual,
-    outward,
     ridge_cost,
     row_terms,
     shortfall,
@@ -231,8 +231,8 @@ def newton_step(task: SmoothedProblem, state: NewtonState, solver: Newton) -> Ne
     value = shortfall(task, point)[0]
     values, gradients = (task.passes - before).tolist()
     return NewtonState(
-        outward(task, point.x), point.x, point.z, point.shift, y, slopes, point.theta, hold, value, gap, since, ended,
-        state.values + values, state.gradients + gradients, state.t + 1,
+        outward(task.centre, point.x), point.x, point.z, point.shift, y, slopes, point.theta, hold, value, gap, since,
+        ended, state.values + values, state.gradients + gradients, state.t + 1,
     )  # fmt: skip
 
 
