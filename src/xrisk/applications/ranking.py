@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from xrisk.applications.arguments import CLASS_LOSSES, as_number, by_name, penalty_of
+from xrisk.data.products import less_offset
 from xrisk.data.rows import as_numbers, row_count, row_numbers
 from xrisk.functions import CVaRRisk, Identity, MaxRisk, Power, Scaled, Softplus, loss_domain
 from xrisk.inner import Pairs, as_rows
@@ -302,7 +303,8 @@ def _sides(X: Any, y: Any) -> tuple[Any, np.ndarray, np.ndarray]:
     positive, negative = np.flatnonzero(y == 1), np.flatnonzero(y == -1)
     if positive.size == 0 or negative.size == 0:
         raise ValueError(f"y must hold both −1 and 1, got {int(y[0])} alone")
-    return rows, row_numbers(positive, n), row_numbers(negative, n)
+    # an offset cancels in every difference of scores, but not its rounding
+    return less_offset(rows), row_numbers(positive, n), row_numbers(negative, n)
 
 
 def _loss(loss: Any) -> Any:

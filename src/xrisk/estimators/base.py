@@ -290,9 +290,13 @@ class LinearRobust(CallbackSupport, BaseEstimator):
         end = now() + max(left, GRACE)
         with ctrl_c() as pressed, interruptible(lambda: bool(pressed) or now() > end):
             try:
-                return certify_measured(measured(problem), result, np.inf if hurried else 0.0)
+                return self._bounds(problem, result, np.inf if hurried else 0.0)
             except Interrupted:
                 return NOTHING_PROVED
+
+    def _bounds(self, problem: Problem, result: Result, enough: float) -> Certificate:
+        """What full passes prove of the result; others are tried while the relative gap is above ``enough``."""
+        return certify_measured(measured(problem), result, enough)
 
     def _shortfall(self, result: Result) -> str:
         relative = result.certificate.relative

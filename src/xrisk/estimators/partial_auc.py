@@ -249,8 +249,8 @@ class RegionClassifier(TwoClassRobust):
             scores[k, test] = units_of(ranking.scores(w), target[learn]).of(held.scores(w))
             values[k] = held.step_at(w).score
 
-    def _certified(self, problem: Problem, result: Result) -> Certificate:
-        return super()._certified(problem, result) if certifiable(problem) else certify(problem, result)
+    def _bounds(self, problem: Problem, result: Result, enough: float) -> Certificate:
+        return super()._bounds(problem, result, enough) if certifiable(problem) else certify(problem, result)
 
     def _keep(self, problem: Problem, result: Result, training: Training) -> None:
         super()._keep(problem, result, training)

@@ -18,7 +18,7 @@ from xrisk.compile import kernel, specialise
 from xrisk.data.products import row_adjoint, row_block, row_tiles, sampled_rows
 from xrisk.data.rows import frozen, row_count
 from xrisk.data.threads import borders, give_way, in_parts, one_thread_each
-from xrisk.functions.loss import ExponentialLoss, HingeLoss, SquaredHinge
+from xrisk.functions.loss import ExponentialLoss, HingeLoss, SquaredHinge, loss_value
 from xrisk.functions.smoothing import smooth_loss
 from xrisk.generic import generic
 from xrisk.inner.oracle import exact_jacobians, exact_values, exact_vjp, inner_size
@@ -142,6 +142,7 @@ def walk_tiles(
     for i in range(i0, i1, height):
         lost = np.zeros((height, 4))
         for j in range(j0, j1, width):
+            give_way()
             tile = (i, min(i + height, i1), j, min(j + width, j1))
             size = fill(scores, tile, asks_sizes(visitor), asks_moves(visitor), asks_gains(visitor), room)
             z, move, off, lean = room[:, :size]
@@ -197,7 +198,8 @@ def _(g):
 
 @exact_values.of(Pairs)
 def _(g, w, out):
-    out[:, 0] = pair_means(g.loss, g, scores_at(g, w))
+    """At zero, where runs start, no pair is looked at: all margins are zero, and a first value has to come soon."""
+    out[:, 0] = pair_means(g.loss, g, scores_at(g, w)) if w.any() else loss_value(g.loss, 0.0, 1.0)
 
 
 @generic
@@ -232,6 +234,7 @@ def _gap_sums(g: Pairs, z: np.ndarray) -> np.ndarray:
     """Sums over j of (1 − ahead[i] + behind[j])₊ and of its square, (2, n), by sorting both."""
     ahead, behind = g.side * z[g.outer, 0], g.side * z[g.inner, 0]
     order, sums = np.argsort(-ahead), np.empty((2, ahead.size))
+    give_way()
     gap_sweep(ahead, order, -np.sort(-behind), sums)
     return sums
 
@@ -353,6 +356,7 @@ def _(g):
     first, second = np.zeros((2, 2, inner_size(g)))
     for side, listed in enumerate((g.outer, g.inner)):
         for part in row_tiles(listed.size, centre.size):
+            give_way()
             X = row_block(g.rows, listed[part]) - centre
             first[side] += X.sum(axis=0) / listed.size
             second[side] += np.einsum("ij,ij->j", X, X) / listed.size

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
-from xrisk.data.products import Centred, column_means, row_adjoint, row_scores, with_intercept
-from xrisk.data.rows import row_count
+from xrisk.data.products import centred_rows, column_means, row_adjoint, row_scores, with_intercept
+from xrisk.data.rows import WithIntercept, row_count
 from xrisk.generic import generic
 from xrisk.inner.oracle import inner_count, inner_dim, inner_size
 from xrisk.inner.visitors import LossValues, SmoothedTerms
@@ -194,7 +194,7 @@ def centred(g: Any, centre: np.ndarray | None = None) -> tuple[Any, np.ndarray]:
     """
     centre = far_means(g) if centre is None else centre
     if centre[:-1].any():
-        g = with_rows(g, Centred(pass_rows(g).rows, centre[:-1].copy()))
+        g = with_rows(g, WithIntercept(centred_rows(pass_rows(g).rows, centre[:-1].copy())))
     return (less_target(g, float(centre[-1])) if centre[-1] else g), centre
 
 

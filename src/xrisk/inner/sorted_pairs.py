@@ -5,11 +5,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.compile import kernel, specialise
-from xrisk.data.threads import borders, in_parts
+from xrisk.data.threads import borders, give_way, in_parts
 from xrisk.functions.loss import ExponentialLoss, HingeLoss, Squared, SquaredHinge, loss_terms
 from xrisk.generic import generic
 
 EPS = float(np.finfo(np.float64).eps)
+WORK = 2**22  # pairs that are looked at before a pass gives way: some 50 ms
 
 
 class PairTerms(NamedTuple):
@@ -91,9 +92,11 @@ def _(loss, ahead, behind, share, weight):
     add = specialise(add_losses, loss)
 
     def part(low: int, high: int) -> np.ndarray:
-        down = np.zeros(behind.size)
-        here = slice(low, high)
-        add(loss, ahead[here], behind, share[here], weight, (values[here], up[here], down))
+        down, step = np.zeros(behind.size), max(1, WORK // behind.size)
+        for start in range(low, high, step):
+            give_way()
+            here = slice(start, min(start + step, high))
+            add(loss, ahead[here], behind, share[here], weight, (values[here], up[here], down))
         return down
 
     downs = in_parts(part, borders(ahead.size, 4.0 * behind.size))
@@ -120,7 +123,10 @@ def gap_sums(ahead: Any, behind: Any, share: Any, weight: Any) -> tuple[np.ndarr
     the sum of the same two numbers seen from either side: at a kink both must count the same pairs.
     """
     short = 1.0 - ahead
-    rising, falling = np.argsort(short), np.argsort(-behind)
+    rising = np.argsort(short)
+    give_way()  # a sorting of all scores takes as long as a pass
+    falling = np.argsort(-behind)
+    give_way()
     sums, down = np.empty((3, short.size)), np.zeros((3, behind.size))
     weigh_gaps(short, rising, behind[falling], weight[falling], sums)
     held = rising[::-1]

@@ -142,6 +142,9 @@ def _(g):
 
 @exact_values.of(Tail)
 def _(g, w, out):
+    if not w.any():  # as of `Pairs`
+        exact_values(g.pairs, w, out)
+        return
     out[:, 0] = tail_terms(g, *tail_scores(g, scores_at(g, w)), np.zeros(out.shape[0]))[0].values
 
 

@@ -1,5 +1,6 @@
 """A bundle of cuts with the metric of L-BFGS: full-batch, for objectives with kinks that no smoothing is known for."""
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,13 +12,14 @@ from xrisk.data.threads import one_thread_each
 from xrisk.functions import L2, ElasticNet, loss_smoothness, penalty_convexity
 from xrisk.generic import generic
 from xrisk.inner.oracle import Oracles, inner_count, inner_samples
-from xrisk.inner.passes import pass_loss, walks
+from xrisk.inner.passes import column_sizes, pass_loss, walks
 from xrisk.inner.sorted_pairs import sums_by_order
 from xrisk.problem import Problem, penalty_at
 from xrisk.solvers.base import Stop, check_positive, known_certificate, register_full_batch, whole
 from xrisk.solvers.card import MethodCard, Need, require
 from xrisk.solvers.shared.metric import Memory, forgotten, inverse_times, no_memory, remembered
-from xrisk.solvers.shared.mixture import RECENT, best_mixture, kinked_mixture, with_cut
+from xrisk.solvers.shared.mixture import RECENT, best_mixture, with_cut
+from xrisk.solvers.shared.reach import Box, box_of, boxed_below, mixed, narrowed, promised
 
 ENOUGH = 1e-4  # of the fall that the model promises
 STEEP = 0.9  # of the slope at the start: a step that ends on a steeper one is made longer
@@ -26,6 +28,7 @@ SHORTER = 3  # shorter steps in a row, after which the cuts found on the way are
 TURNS = 4  # points on the way to the minimiser of the model, each half as far, tried in turn
 STUCK = 60  # iterations in a row that bring nothing, after which rounding has ended progress
 MANY_PAIRS = 100_000  # from here on cuts took a fifth of the time of passes over all pairs, or less
+FAR = 10.0  # scores of points on either side of a column
 ENDINGS = (None, Stop.CONVERGED, Stop.ROUNDING, Stop.PERFECT)  # by the number a state keeps
 
 
@@ -51,9 +54,17 @@ def by_cuts(problem: Problem) -> bool:
 
 
 def cheaper_by_cuts(problem: Problem) -> bool:
-    """Whether the pairs are many, and the loss is one whose sums over all of them take no more than a sorting."""
+    """Whether cuts cost less than passes over all pairs: these are many, or the ridge does not hold a column.
+
+    Many pairs take no more than a sorting if the loss allows it. A column that is not held asks for more digits of its
+    slope than sums have, unless cuts bound where the optimum can be.
+    """
     g, needs = problem.inner, (CUT_FROM_BELOW, RIDGED)
-    return all(need.met(problem) for need in needs) and inner_samples(g) > MANY_PAIRS and sums_by_order(pass_loss(g))
+    if not all(need.met(problem) for need in needs):
+        return False
+    if inner_samples(g) > MANY_PAIRS and sums_by_order(pass_loss(g)):
+        return True
+    return bool(box_of(float(penalty_convexity(problem.penalty)), 0.0, column_sizes(g)).loose.size)
 
 
 class BundleTask(NamedTuple):
@@ -65,6 +76,7 @@ class BundleTask(NamedTuple):
     metric: np.ndarray  # (d,) first guess at the diagonal of the Hessian
     ridge: float
     kink: float
+    box: Box  # before anything is known of the optimum
 
 
 class BundleState(NamedTuple):
@@ -74,6 +86,7 @@ class BundleState(NamedTuple):
     cuts: Cuts
     share: np.ndarray  # (room,) of the cuts in the mixture that proves most
     aim: np.ndarray  # (d,) the minimiser of the model
+    reach: np.ndarray  # (d,) a bound on |w_j| at the optimum; inf where none is known
     memory: Memory  # of the last steps
     value: float  # objective
     primal: float  # proved upper bound on it
@@ -151,8 +164,8 @@ class Bundle(NamedTuple):
         sizes, r = cut_sizes(problem.inner), problem.penalty
         bend = loss_smoothness(pass_loss(problem.inner))
         metric = float(penalty_convexity(r)) + (bend if bend < np.inf else 1.0) * sizes.scale**2
-        task = BundleTask(problem, problem.inner, sizes, metric, float(penalty_convexity(r)), float(kink_size(r)))
-        return task, self
+        ridge, kink = float(penalty_convexity(r)), float(kink_size(r))
+        return BundleTask(problem, problem.inner, sizes, metric, ridge, kink, box_of(ridge, kink, sizes.scale)), self
 
     def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
         return w
@@ -162,12 +175,14 @@ class Bundle(NamedTuple):
         room = Cuts(np.zeros((self.cuts, d)), blank, blank.copy(), blank.copy(), 0)
         y, none = np.ones((inner_count(problem.inner), 1)), no_memory(self.memory, d)
         state = BundleState(
-            w, y, w, room, blank.copy(), w, none,
+            w, y, w, room, blank.copy(), w, problem.box.reach, none,
             np.inf, np.inf, -np.inf, np.inf, np.inf, 0.0, 0, 0, 0, 0, 0,
         )  # fmt: skip
         state = _looked(problem, state, w)  # where it may collapse to: a start must be better
         if x.any():
             state = _looked(problem, state, x.astype(np.float64))
+        for far in _far_points(problem):
+            state = _with_cut(problem, state, _cut(problem, far))
         return _proved(problem, self, state._replace(size=abs(state.value)))
 
     def advance(self, problem: BundleTask, state: BundleState, n_steps: int, rng: Any) -> BundleState:
@@ -219,6 +234,15 @@ class Direction(NamedTuple):
 
 def _cut(task: BundleTask, w: np.ndarray) -> Cut:
     return cut_at(task.inner, task.sizes, task.problem.outer, w)
+
+
+def _far_points(task: BundleTask) -> Iterator[np.ndarray]:
+    """Points on either side of every column that the ridge does not hold: their cuts bound where the optimum can be."""
+    for j in task.box.loose.tolist():
+        for side in (-FAR, FAR):
+            w = np.zeros(task.metric.size)
+            w[j] = side / task.sizes.scale[j]
+            yield w
 
 
 def bundle_step(task: BundleTask, solver: Bundle, state: BundleState) -> BundleState:
@@ -327,9 +351,9 @@ def _with_cut(task: BundleTask, state: BundleState, cut: Cut) -> BundleState:
 def _proved(task: BundleTask, solver: Bundle, state: BundleState) -> BundleState:
     """The state with the bound of the best mixture of its cuts, and whether that is good enough."""
     share, aim = strongest(task, state)
-    dual = max(state.dual, mixture_below(task.problem, state.cuts, share, task.sizes.scale))
-    gap = max(state.value - dual, 0.0)
-    better, known = gap < 0.999 * state.best, between(state.primal, dual)
+    state = _bounded(task, solver, state, share)
+    gap = max(state.value - state.dual, 0.0)
+    better, known = gap < 0.999 * state.best, proved(state)
     since, ended = 0 if better else state.since + 1, 0
     if known.relative <= solver.tol:
         ended = ENDINGS.index(Stop.CONVERGED)
@@ -338,16 +362,24 @@ def _proved(task: BundleTask, solver: Bundle, state: BundleState) -> BundleState
     elif since > STUCK:
         ended = ENDINGS.index(Stop.ROUNDING)
     best = min(gap, state.best)
-    return state._replace(share=share, aim=aim, dual=dual, gap=gap, best=best, since=since, ended=ended)
+    return state._replace(share=share, aim=aim, gap=gap, best=best, since=since, ended=ended)
+
+
+def _bounded(task: BundleTask, solver: Bundle, state: BundleState, share: np.ndarray) -> BundleState:
+    """The state with the bound of a mixture; where rounding alone is in the way, with how far the optimum can be."""
+    dual = max(state.dual, mixture_below(task.problem, state.cuts, share, task.sizes.scale))
+    box, held = task.box._replace(reach=state.reach), share[: state.cuts.held]
+    if box.loose.size:
+        none, enough = np.zeros(state.w.size), solver.tol * abs(state.value)
+        dual = max(dual, boxed_below(box, state.cuts, held, none))
+        if state.value - dual > enough >= state.value - promised(box, state.cuts, held):
+            box = narrowed(box, state.cuts, state.primal)
+            dual = max(dual, boxed_below(box, state.cuts, held, none))
+    return state._replace(dual=dual, reach=box.reach)
 
 
 def strongest(task: BundleTask, state: BundleState) -> tuple[np.ndarray, np.ndarray]:
     """The mixture (room,) of largest offset − r*(−slope), and the minimiser (d,) of the model that it belongs to."""
     held = state.cuts.held
-    slopes, offsets = state.cuts.slopes[:held], state.cuts.offsets[:held]
-    if task.kink:
-        share, aim = kinked_mixture(slopes, offsets, task.kink, task.ridge)
-    else:
-        share = best_mixture(slopes @ slopes.T / task.ridge, -offsets, state.share[:held])
-        aim = -(share @ slopes) / task.ridge
+    share, aim = mixed(task.box, state.cuts.slopes[:held], state.cuts.offsets[:held], state.share[:held])
     return np.append(share, np.zeros(state.share.size - held)), aim

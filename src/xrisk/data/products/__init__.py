@@ -1,8 +1,8 @@
 """Products with all rows of a data matrix: scores, adjoint, Gram matrix; on all cores, never copying it whole."""
 
-from xrisk.data.products import dense, sparse  # noqa: F401  (what they can do)
+from xrisk.data.products import dense, intercept, sparse  # noqa: F401  (what they can do)
+from xrisk.data.products.centred import Centred, centred_rows, less_offset
 from xrisk.data.products.coordinates import Coordinates
-from xrisk.data.products.intercept import Centred
 from xrisk.data.products.verbs import (
     adjoint_rounding,
     column_means,
@@ -24,8 +24,10 @@ __all__ = [
     "Centred",
     "Coordinates",
     "adjoint_rounding",
+    "centred_rows",
     "column_means",
     "column_squares",
+    "less_offset",
     "row_adjoint",
     "row_block",
     "row_bytes",

@@ -135,10 +135,10 @@ def _(rows):
 
 def mean_of_parts(rows: Any, of: Any) -> np.ndarray:
     """Mean over the rows of what ``of`` sums over a tile of them."""
-    n, d = rows.X.shape
+    n, d = row_count(rows), row_size(rows)
 
     def part(low: int, high: int) -> np.ndarray:
-        return summed([of(rows.X[tile].astype(np.float64, copy=False)) for tile in tiles(low, high, d)])
+        return summed([of(row_block(rows, tile)) for tile in tiles(low, high, d)])
 
     return summed(in_parts(part, borders(n, d))) / n
 

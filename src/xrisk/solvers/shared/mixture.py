@@ -90,10 +90,12 @@ class Interior(NamedTuple):
     level: float  # of Σ λ = 1
 
 
-def kinked_mixture(slopes: np.ndarray, offsets: np.ndarray, kink: float, ridge: float) -> tuple[np.ndarray, np.ndarray]:
+def kinked_mixture(
+    slopes: np.ndarray, offsets: np.ndarray, kink: float | np.ndarray, ridge: float
+) -> tuple[np.ndarray, np.ndarray]:
     """The λ (m,) of the simplex with the largest ⟨offsets, λ⟩ − r*(−Σ λₖ slopesₖ), r = kink‖·‖₁ + ridge/2 ‖·‖².
 
-    And the minimiser (d,) of the largest cut plus r, to which it belongs.
+    And the minimiser (d,) of the largest cut plus r, to which it belongs. ``kink`` may be one for each coordinate.
 
     A primal-dual interior-point method: the part of a slope that the kink takes off is a variable in a box. What is
     nearly zero in the end is zero.
@@ -108,7 +110,7 @@ def kinked_mixture(slopes: np.ndarray, offsets: np.ndarray, kink: float, ridge: 
     m, d = slopes.shape
     far = np.abs(slopes.mean(axis=0)) / ridge
     size = max(float(np.ptp(offsets)), 1e-3 * float(np.abs(offsets).max()), 1e-300)
-    mu = max(size / m, kink * float(far.max()), 0.5 * ridge * float(far @ far) / m)
+    mu = max(size / m, float((kink * far).max()), 0.5 * ridge * float(far @ far) / m)
     wall = np.full(d, mu / kink)
     at = Interior(np.full(m, 1.0 / m), np.zeros(d), np.full(m, m * mu), wall, wall, float(offsets.max()))
     for _ in range(INTERIOR_STEPS):
@@ -125,7 +127,9 @@ def kinked_mixture(slopes: np.ndarray, offsets: np.ndarray, kink: float, ridge: 
     return share / share.sum(), np.where(small, 0.0, w)
 
 
-def _interior_step(at: Interior, G: np.ndarray, c: np.ndarray, kink: float, ridge: float, mu: float) -> Interior:
+def _interior_step(
+    at: Interior, G: np.ndarray, c: np.ndarray, kink: float | np.ndarray, ridge: float, mu: float
+) -> Interior:
     """A Newton step towards the central point of ``mu``; what belongs to u is eliminated."""
     above, below = kink - at.u, kink + at.u
     w = -(at.share @ G + at.u) / ridge

@@ -1,0 +1,112 @@
+"""Columns that a ridge does not hold: cuts bound where the optimum can be, and so what the rounding of a slope costs.
+
+A slope is known up to the rounding of sums over all rows. Where a column is large that is a large number, and
+r*(−slope) of a ridge that hardly holds its coordinate makes it larger still: the error counts by its square over the
+ridge. But all w with F(w) + r(w) ≤ primal satisfy, for a mixture offset + ⟨s, w⟩ of cuts and any t > 0,
+
+    primal ≥ offset + ⟨s − t e_j, w⟩ + r(w) + t w_j ≥ D + t w_j,    so that w_j ≤ (primal − D)/t,
+
+D being the bound of the mixture tilted by t. With |w_j| ≤ reach_j known of some coordinates, r* is that over a box, and
+an error of the slope costs reach_j times it: bounds and reaches improve each other.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from xrisk.certificate.cuts import Cuts
+from xrisk.certificate.rounding import EPS, TINY
+from xrisk.solvers.shared.mixture import best_mixture, kinked_mixture
+
+LOOSE = 1e-12  # a ridge below that, over the square of the scale, does not hold its column
+HOLD = 1e-9  # what stands for such a ridge where mixtures are chosen
+MOST = 16  # columns that reaches are found for
+TILT = 0.1  # of the largest slope
+ROUNDS = 12
+
+
+class Box(NamedTuple):
+    """The penalty kink‖w‖₁ + ridge/2 ‖w‖², and what is known of where the optimum is."""
+
+    ridge: float
+    kink: float
+    scale: np.ndarray  # (d,) of the columns
+    hold: np.ndarray  # (d,) the ridge by which mixtures are chosen
+    loose: np.ndarray  # the columns that the ridge does not hold
+    reach: np.ndarray  # (d,) a bound on |w_j| at the optimum; inf where none is known
+
+
+def box_of(ridge: float, kink: float, scale: np.ndarray) -> Box:
+    """The box of a penalty before anything is known of the optimum."""
+    size = scale**2 / ridge
+    loose = np.flatnonzero(size * LOOSE > 1.0)
+    loose = loose[np.argsort(-size[loose], kind="stable")[:MOST]]
+    hold = np.full(scale.size, ridge)
+    hold[loose] = HOLD * scale[loose] ** 2
+    return Box(ridge, kink, scale, hold, loose, np.full(scale.size, np.inf))
+
+
+def mixed(box: Box, slopes: np.ndarray, offsets: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The mixture (m,) of cuts that proves most were ``hold`` the ridge, and the minimiser (d,) that it belongs to."""
+    size = np.sqrt(box.hold)
+    scaled = slopes / size
+    if box.kink:
+        share, aim = kinked_mixture(scaled, offsets, box.kink / size, 1.0)
+        return share, aim / size
+    share = best_mixture(scaled @ scaled.T, -offsets, start)
+    return share, -(share @ scaled) / size
+
+
+def boxed_below(box: Box, cuts: Cuts, share: np.ndarray, tilt: np.ndarray) -> float:
+    """A lower bound on F + r − ⟨tilt, w⟩ over the box by a mixture of the cuts; ``share`` (m,) is not negative."""
+    total = float(share.sum())
+    if not 0.0 < total < np.inf:
+        return -np.inf
+    q, slopes, offsets = share / total, cuts.slopes[: share.size], cuts.offsets[: share.size]
+    each = EPS * (2 * share.size + 32)
+    off = each * (q @ np.abs(slopes) + np.abs(tilt)) + TINY
+    off += (1.0 + each) * float(q @ cuts.spreads[: share.size]) * box.scale
+    pull = np.maximum(np.abs(q @ slopes - tilt) + off - box.kink * (1.0 - 4 * EPS), 0.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        costs = np.minimum(0.5 * pull**2 / box.ridge, np.where(np.isinf(box.reach), np.inf, box.reach * pull))
+        cost = float(costs.sum()) * (1.0 + EPS * (2 * pull.size + 32)) + pull.size * TINY
+        slack = (1.0 + each) * float(q @ cuts.slacks[: share.size]) + each * float(q @ np.abs(offsets))
+        bound = float(q @ offsets) - cost - slack - 4 * EPS * cost - TINY
+    return bound if np.isfinite(bound) else -np.inf
+
+
+def promised(box: Box, cuts: Cuts, share: np.ndarray) -> float:
+    """What a mixture (m,) would prove were slopes exact and ``hold`` the ridge."""
+    pull = np.maximum(np.abs(share @ cuts.slopes[: share.size]) - box.kink, 0.0)
+    return float(share @ cuts.offsets[: share.size]) - 0.5 * float((pull**2 / box.hold).sum())
+
+
+def narrowed(box: Box, cuts: Cuts, primal: float) -> Box:
+    """The box with the reaches that the cuts prove, ``primal`` being above the optimum."""
+    tilts = _tilts(box, cuts)
+    for _ in range(ROUNDS):
+        reach = box.reach.copy()
+        for j in {j for j, _, _ in tilts}:
+            ends = [
+                (primal - boxed_below(box, cuts, share, tilt)) / abs(float(tilt[j])) * (1.0 + 16 * EPS)
+                for column, tilt, share in tilts
+                if column == j
+            ]
+            reach[j] = min(reach[j], max(*ends, 0.0))
+        better = (reach < 0.5 * box.reach).any()
+        box = box._replace(reach=reach)
+        if not better:
+            break
+    return box
+
+
+def _tilts(box: Box, cuts: Cuts) -> list[tuple[int, np.ndarray, np.ndarray]]:
+    """Of every loose column, either side: the tilt (d,), and the mixture of cuts that proves most under it."""
+    slopes, offsets, found = cuts.slopes[: cuts.held], cuts.offsets[: cuts.held], []
+    for j in box.loose.tolist():
+        for side in (-1.0, 1.0):
+            tilt = np.zeros(box.scale.size)
+            tilt[j] = side * TILT * float(np.abs(slopes[:, j]).max())
+            if tilt[j] != 0.0:
+                found.append((j, tilt, mixed(box, slopes - tilt, offsets, np.zeros(cuts.held))[0]))
+    return found
