@@ -17,6 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from xrisk.applications import LOSSES
 from xrisk.auto import Auto, pass_seconds
 from xrisk.certificate import NOTHING_PROVED, Certificate, certify_measured, measured
+from xrisk.data.matrices import refuse_broken
 from xrisk.data.threads import Interrupted, interruptible
 from xrisk.estimators.watching import Callbacks, CallbackSupport, GapBar, with_callbacks
 from xrisk.functions import Logistic, Multinomial, loss_is_classification
@@ -204,7 +205,7 @@ class LinearRobust(CallbackSupport, BaseEstimator):
     def _validated(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         return validate_data(
             self,
-            X,
+            refuse_broken("X", X),
             y,
             accept_sparse="csr",
             dtype=[np.float64, np.float32],
@@ -341,6 +342,7 @@ class LinearRobust(CallbackSupport, BaseEstimator):
 
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
+        refuse_broken("X", X)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         scores = X @ np.atleast_2d(self.coef_).T
         return (scores.toarray() if scipy.sparse.issparse(scores) else np.asarray(scores)) + self.intercept_
