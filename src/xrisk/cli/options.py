@@ -198,6 +198,8 @@ def one_line_errors(command: Callable) -> Callable:
     def run(*args: Any, **options: Any) -> Any:
         try:
             return command(*args, **options)
+        except BrokenPipeError:  # whoever read the output has gone, which click ends quietly
+            raise
         except (ValueError, OSError, ImportError) as error:
             raise Refused(" ".join(str(error).split())) from error
 
