@@ -9,7 +9,7 @@ from numba import types
 from numba.extending import overload
 
 # every option that Numba would otherwise hand down from whoever happens to be the first to call a function
-STRICT = {"error_model": "numpy", "fastmath": False}
+STRICT: Any = {"error_model": "numpy", "fastmath": False}
 
 
 class Registration(NamedTuple):

@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse
 
 from xrisk.applications.chains import FullChain, GeneratedChain, Stored
+from xrisk.data.matrices import fresh_csr, refuse_broken
 from xrisk.data.rows import as_numbers
 from xrisk.inner import Generated
 
@@ -67,7 +68,7 @@ def _of_dense(P: np.ndarray, rewards: Any, names: Names) -> FullChain:
 
 
 def _of_sparse(P: Any, rewards: Any, names: Names) -> Stored:
-    P = _summed(scipy.sparse.csr_array(P))
+    P = _summed(fresh_csr(refuse_broken(names.transitions, P)))
     sums = _row_sums(P, P.data, names)
     states, sizes, ends = np.arange(sums.size), np.diff(P.indptr), sums == 0.0
     sums[ends] = 1.0
@@ -114,7 +115,7 @@ def _row_sums(P: Any, entries: np.ndarray, names: Names) -> np.ndarray:
 def _rewards(rewards: Any, shape: tuple[int, int], names: Names) -> Any:
     """Rewards of the states, finite, or of transitions: an array or a sparse matrix."""
     name = names.rewards
-    rewards = scipy.sparse.csr_array(rewards) if scipy.sparse.issparse(rewards) else as_numbers(name, rewards)
+    rewards = fresh_csr(refuse_broken(name, rewards)) if scipy.sparse.issparse(rewards) else as_numbers(name, rewards)
     if rewards.shape not in (shape[:1], shape):
         raise ValueError(f"{name} must have shape ({shape[0]},) or {shape}, got {rewards.shape}")
     return finite_rewards(rewards, name) if rewards.ndim == 1 else rewards

@@ -12,6 +12,7 @@ from xrisk.applications.squares import squares_about_minimiser
 from xrisk.certificate.doubled import Scores, doubled_scores, plain_scores
 from xrisk.certificate.least_squares import BLOCK, MOST_COLUMNS, Residuals, Squares, column_norms
 from xrisk.certificate.rounding import EPS
+from xrisk.data.matrices import fresh_csr, refuse_broken
 from xrisk.data.rows import as_numbers, frozen
 from xrisk.functions import Identity, NoPenalty, Restricted, Square, Squared, prox
 from xrisk.functions.loss import AffineLoss
@@ -223,7 +224,7 @@ def as_discount(discount: Any) -> float:
 def state_features(features: Any) -> Any:
     """Features as a C-ordered array or CSR matrix of float64; what is no finite matrix is refused."""
     if scipy.sparse.issparse(features):
-        features = scipy.sparse.csr_array(features).astype(np.float64, copy=False)
+        features = fresh_csr(refuse_broken("features", features)).astype(np.float64, copy=False)
         data = features.data
     else:
         data = features = np.ascontiguousarray(as_numbers("features", features), dtype=np.float64)

@@ -1,5 +1,6 @@
 """The command ``xrisk``; needs the packages of the extra ``cli``."""
 
+import io
 import sys
 
 EXTRA = ("click", "rich", "pandas", "jinja2")
@@ -15,4 +16,7 @@ def main() -> None:
         sys.exit(2)
     from xrisk.cli.app import app
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without α shows a question mark, and the rest
     app()

@@ -21,6 +21,7 @@ from xrisk.cli.methods import compare_methods, methods
 from xrisk.cli.options import (
     ARMS_OF,
     DEFAULT_LOSS,
+    NOT_CERTIFIED,
     OBJECTIVES,
     Refused,
     ambiguity_options,
@@ -32,7 +33,7 @@ from xrisk.cli.options import (
     ranking_options,
     refuse_group_options,
     refuse_other_options,
-    refuse_unwritable,
+    refuse_outputs,
     seed_option,
     words,
 )
@@ -115,8 +116,7 @@ def fit(context: click.Context, data: str, **options: Any) -> None:
     refuse_other_options(context, options["objective"])
     if options["bins"] < 2:
         raise Refused(f"--bins must be at least 2, got {options['bins']}")
-    for path in (options["out"], options["page"]):
-        refuse_unwritable(path)
+    refuse_outputs({"--out": options["out"], "--report": options["page"]}, data)
     several = len(options["l2"]) > 1
     test = options["validation"] if several and options["test"] is None else options["test"]
     shares = {"validation": options["validation"], "test": test}
@@ -137,7 +137,6 @@ def _fit_groups(data: str, options: dict[str, Any], shares: dict[str, Any]) -> N
         options,
         write=write_report,
         tell=_tell,
-        is_done=study.robust.model.stop_ in PROVED_ENDINGS,
         groups=tuple(np.unique(prepared.train.groups).tolist()),
     )
 
@@ -263,7 +262,7 @@ def demo(page: str, seed: int, min_group_size: int, as_json: bool) -> None:
 
     The first run compiles; the machine code stays on disk.
     """
-    refuse_unwritable(page)
+    refuse_outputs({"--report": page})
     out, err = Console(), Console(stderr=True)
     studies = []
     for model, rows, about in problems(seed):
@@ -279,4 +278,5 @@ def demo(page: str, seed: int, min_group_size: int, as_json: bool) -> None:
         told = {"command": "demo", "studies": [study.to_dict() for study in studies], "report": page}
         click.echo(json.dumps(told, allow_nan=False))
     else:
-        out.print(Text(f"\nReport: {Path(page).resolve()}"))
+        out.print(Text(f"\nReport: {plain(str(Path(page).resolve()))}"))
+    raise SystemExit(0 if all(study.is_done for study in studies) else NOT_CERTIFIED)

@@ -17,7 +17,7 @@ from xrisk.tables.prepare import Prepared
 
 def kept(study: Any, options: dict[str, Any]) -> Any:
     """Which of the models of a study is to be saved."""
-    return study.recommended if options["kept"] == "recommended" else study.arm(options["kept"])
+    return study.recommended or study.asked if options["kept"] == "recommended" else study.arm(options["kept"])
 
 
 def finish(
@@ -27,7 +27,6 @@ def finish(
     *,
     write: Callable[[str, Any], None],
     tell: Callable[[Console, Any], None],
-    is_done: bool,
     **about: Any,
 ) -> None:
     """Write what was asked for, tell what was found, and end the process.
@@ -44,7 +43,7 @@ def finish(
         click.echo(json.dumps({**told, "report": options["page"]}, allow_nan=False))
     else:
         _tell(Console(soft_wrap=False), study, options, tell)
-    raise SystemExit(0 if is_done else NOT_CERTIFIED)
+    raise SystemExit(0 if study.is_done else NOT_CERTIFIED)
 
 
 def _tell(out: Console, study: Any, options: dict[str, Any], tell: Callable[[Console, Any], None]) -> None:
@@ -52,6 +51,6 @@ def _tell(out: Console, study: Any, options: dict[str, Any], tell: Callable[[Con
         out.print(Text(plain(note), style="dim"))
     tell(out, study)
     if options["out"]:
-        out.print(Text(f"Model: {options['out']}, {kept(study, options).name}"))
+        out.print(Text(f"Model: {plain(options['out'])}, {kept(study, options).name}"))
     if options["page"]:
-        out.print(Text(f"Report: {options['page']}"))
+        out.print(Text(f"Report: {plain(options['page'])}"))

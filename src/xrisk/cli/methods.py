@@ -12,13 +12,15 @@ from rich.text import Text
 
 import xrisk
 from xrisk.applications import LOSSES, group_dro
-from xrisk.cli.options import DEFAULT_LOSS, Refused, divergence_options, one_line_errors, refuse_unwritable, words
+from xrisk.cli.options import DEFAULT_LOSS, Refused, divergence_options, one_line_errors, refuse_outputs, words
 from xrisk.cli.screen import FRAME, plain, progress
+from xrisk.files import written_whole
 from xrisk.phrases import counted
 from xrisk.problem import Problem
 from xrisk.race import PAPER, PROBLEMS, Race, as_dict, draw_race, race
 from xrisk.race.phrases import COLUMNS as RACE_COLUMNS
 from xrisk.race.phrases import rows as race_rows
+from xrisk.race.picture import blank_figure
 from xrisk.run import Budget
 from xrisk.solvers.catalogue import CATALOGUE, COLUMNS, as_markdown, describe, refusal, rows
 from xrisk.tables.prepare import TableOptions, prepare_all
@@ -124,8 +126,9 @@ def compare_methods(problem: str, names: tuple[str, ...], as_json: bool, **optio
     otherwise. With --tune or --grid every method is run at all combinations of its fields, with a seed apart, and races
     at its best. Gaps are to the certified optimum.
     """
-    for path in (options["out"], options["picture"]):
-        refuse_unwritable(path)
+    refuse_outputs({"--out": options["out"], "--picture": options["picture"]}, problem)
+    if options["picture"]:
+        blank_figure(options["picture"])
     solvers = _chosen(names)
     budget = Budget(*(options[name] for name in ("iterations", "oracle_calls", "seconds")))
     budget = budget if any(limit is not None for limit in budget) else Budget(oracle_calls=1e6)
@@ -174,8 +177,8 @@ def _told(found: Race) -> dict[str, Any]:
 
 def _write(found: Race, options: dict[str, Any]) -> None:
     if options["out"]:
-        with open(options["out"], "w", encoding="utf-8") as file:
-            json.dump(_told(found), file, indent=1, allow_nan=False)
+        with written_whole(options["out"]) as file:
+            file.write(json.dumps(_told(found), indent=1, allow_nan=False).encode())
     if options["picture"]:
         draw_race(found, options["picture"])
 

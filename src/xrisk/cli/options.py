@@ -1,5 +1,6 @@
 """What the commands share: options as lists, refusals as one sentence."""
 
+import itertools
 import os
 from collections.abc import Callable
 from functools import wraps
@@ -10,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from xrisk.applications.arguments import AMBIGUITIES, DIVERGENCES, divergences_that_take
+from xrisk.estimators import DROClassifier
 from xrisk.estimators.partial_auc import SURROGATES
 from xrisk.estimators.samples import RADIUS
 from xrisk.metrics import MIN_GROUP_SIZE
@@ -91,7 +93,7 @@ def ambiguity_options(command: Callable) -> Callable:
         click.option(
             "--ambiguity",
             type=click.Choice(list(AMBIGUITIES)),
-            default="chi2",
+            default=DROClassifier().ambiguity,
             show_default=True,
             help=f"Weights q of the rows near equal ones p over which dro takes the worst case. {meanings}.",
         ),
@@ -196,19 +198,55 @@ def one_line_errors(command: Callable) -> Callable:
     def run(*args: Any, **options: Any) -> Any:
         try:
             return command(*args, **options)
+        except BrokenPipeError:  # whoever read the output has gone, which click ends quietly
+            raise
         except (ValueError, OSError, ImportError) as error:
             raise Refused(" ".join(str(error).split())) from error
 
     return run
 
 
-def refuse_unwritable(path: str | None) -> None:
-    """Refuse a file that cannot be written, before the work is done."""
-    if path is None:
-        return
-    target = Path(path).resolve()
+def refuse_outputs(outputs: dict[str, str | None], *inputs: str) -> None:
+    """Refuse files that cannot be written, that are read too, or that are one file twice, before the work is done.
+
+    ``outputs`` are paths by the names of their options.
+    """
+    given = {option: path for option, path in outputs.items() if path is not None}
+    for path in given.values():
+        _refuse_unwritable(path)
+    for option, path in given.items():
+        for each in inputs:
+            if is_same_file(path, each):
+                raise Refused(f"{option} must not be a file that is read, it would overwrite {each}")
+    for (option, path), (other, second) in itertools.combinations(given.items(), 2):
+        if is_same_file(path, second):
+            raise Refused(f"{option} and {other} must be two files, both are {path}")
+
+
+def is_same_file(path: str, other: str) -> bool:
+    """Whether two paths lead to one file, through links too; of files yet to be written, whether they may.
+
+    Names that differ in upper and lower case alone are one file on some systems.
+    """
+    if os.path.exists(path) and os.path.exists(other):
+        return os.path.samefile(path, other)
+    first, second = (os.path.realpath(each) for each in (path, other))
+    neither = not os.path.exists(path) and not os.path.exists(other)
+    return first == second or (neither and first.casefold() == second.casefold())
+
+
+def _refuse_unwritable(path: str) -> None:
+    try:
+        target = Path(path).resolve()
+        is_loop = target.is_symlink()  # what is left of a link once all are followed
+    except (OSError, RuntimeError):  # Python before 3.13 raises
+        is_loop = True
+    if is_loop:
+        raise Refused(f"{path} cannot be written: it is a link that leads nowhere")
     if not target.parent.is_dir():
         raise Refused(f"{path} cannot be written: its folder does not exist")
+    if target.is_dir():
+        raise Refused(f"{path} cannot be written: it is a folder")
     if target.exists() and not target.is_file():
         raise Refused(f"{path} cannot be written: it is a device or a pipe")
     if not os.access(target.parent, os.W_OK):

@@ -45,7 +45,6 @@ def fit_ranking(data: str, options: dict[str, Any], shares: dict[str, Any]) -> N
         options,
         write=write_ranking_report,
         tell=_tell,
-        is_done=study.is_done,
         ranked=study.ranked,
     )
 

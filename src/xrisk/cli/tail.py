@@ -46,7 +46,6 @@ def fit_tail(data: str, options: dict[str, Any], shares: dict[str, Any]) -> None
         options,
         write=write_tail_report,
         tell=_tell,
-        is_done=study.is_done,
         groups=names,
         tail=TAIL,
     )

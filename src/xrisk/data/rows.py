@@ -6,6 +6,7 @@ import numpy as np
 from numba.extending import register_jitable
 
 from xrisk.compile import inlined, prefetch
+from xrisk.data.matrices import fresh_csr, refuse_broken
 from xrisk.generic import generic
 from xrisk.lanes import LANES, lanes, lanes_sum, rest, whole
 
@@ -419,9 +420,7 @@ def _kept(dtype: Any) -> Any:
 def _csr(X: Any) -> CSR:
     if X.dtype.kind not in "fiub":
         raise ValueError(f"X must hold numbers, got dtype {X.dtype}")
-    X = X.tocsr()
-    if X.nnz and not (X.indices.min() >= 0 and X.indices.max() < X.shape[1] and (np.diff(X.indptr) >= 0).all()):
-        raise ValueError(f"X must be a valid sparse matrix, its indices lie outside its shape {X.shape}")
+    X = fresh_csr(refuse_broken("X", X))
     if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()

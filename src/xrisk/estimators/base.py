@@ -17,6 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from xrisk.applications import LOSSES
 from xrisk.auto import Auto, pass_seconds
 from xrisk.certificate import NOTHING_PROVED, Certificate, certify_measured, measured
+from xrisk.data.matrices import refuse_broken
 from xrisk.data.threads import Interrupted, interruptible
 from xrisk.estimators.watching import Callbacks, CallbackSupport, GapBar, with_callbacks
 from xrisk.functions import Logistic, Multinomial, loss_is_classification
@@ -27,7 +28,7 @@ from xrisk.problem import Problem
 from xrisk.run import Budget, Result, Stop, Trace, minimize
 from xrisk.run.clock import ctrl_c, now
 from xrisk.run.observers import ProgressBar, Snapshot, TracePoint
-from xrisk.solvers.base import check_positive, whole
+from xrisk.solvers.base import PROVED_ENDINGS, check_positive, whole
 
 LARGEST_TARGET = 1e150
 USER = 4  # frames up from where a fit warns to where it is called
@@ -190,7 +191,7 @@ class LinearRobust(CallbackSupport, BaseEstimator):
         watchers = self._watchers(training)
         try:
             result = self._settled(problem, self._solve(problem, watchers), training)
-            if result.stop not in (Stop.CONVERGED, Stop.PERFECT, Stop.OPTIMAL):
+            if result.stop not in PROVED_ENDINGS:
                 warnings.warn(self._shortfall(result), ConvergenceWarning, stacklevel=USER)
             self._keep(problem, result, training)
         finally:
@@ -210,7 +211,7 @@ class LinearRobust(CallbackSupport, BaseEstimator):
     def _validated(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         return validate_data(
             self,
-            X,
+            refuse_broken("X", X),
             y,
             accept_sparse="csr",
             dtype=[np.float64, np.float32],
@@ -355,6 +356,7 @@ class LinearRobust(CallbackSupport, BaseEstimator):
 
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
+        refuse_broken("X", X)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         scores = X @ np.atleast_2d(self.coef_).T
         return (scores.toarray() if scipy.sparse.issparse(scores) else np.asarray(scores)) + self.intercept_

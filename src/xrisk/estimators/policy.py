@@ -11,6 +11,7 @@ from xrisk.applications.arguments import as_number
 from xrisk.applications.chain_arguments import Names, chain_of, finite_rewards
 from xrisk.applications.policy import averaged_problem, penalty_on, residual_problem, residual_squares, state_features
 from xrisk.certificate.least_squares import STEPS, certify_squares, look_at, ridge_below
+from xrisk.data.matrices import refuse_broken
 from xrisk.data.rows import refuse_masked
 from xrisk.estimators.base import FITTED, PERFECT, SOLVING, LinearRobust, Training
 from xrisk.estimators.watching import with_callbacks
@@ -137,6 +138,7 @@ class PolicyEvaluator(LinearRobust):
         if state_weight is not None and not isinstance(self.solver, str):
             raise ValueError("state_weight must be None for a solver that samples, solver='auto' takes weights")
         refuse_masked("X", X)
+        refuse_broken("X", X)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
         states = X.shape[0]
         if y is not None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from xrisk.files import written_whole
 from xrisk.race.phrases import least_gap, shown_gap
 from xrisk.race.run import Entry, Race
 
@@ -30,10 +31,7 @@ def draw_race(race: Race, path: str | Path, shown: tuple[str, ...] = ()) -> None
     >>> os.path.getsize(path) > 1000
     True
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("a picture needs matplotlib: pip install xrisk[plot]") from error
+    figure = blank_figure(path)
     names = [entry.name for entry in race.entries]
     unknown = [name for name in shown if name not in names]
     if unknown or len(shown) > len(COLOURS):
@@ -41,7 +39,6 @@ def draw_race(race: Race, path: str | Path, shown: tuple[str, ...] = ()) -> None
             f"shown must name at most {len(COLOURS)} methods of the race, got {', '.join(unknown or shown)}"
         )
     colours = dict(zip([name for name in names if not shown or name in shown], COLOURS, strict=False))
-    figure = Figure(figsize=(12.5, 5.2), layout="constrained")
     by_calls, by_seconds = figure.subplots(1, 2, sharey=True)
     for entry in sorted(race.entries, key=lambda entry: entry.name in colours):  # grey lines lie below
         label = f"{entry.name}  {shown_gap(race, float(np.median(race.gaps(entry))))}"
@@ -66,7 +63,24 @@ def draw_race(race: Race, path: str | Path, shown: tuple[str, ...] = ()) -> None
         title="median gap at the end",
         alignment="left",
     )
-    figure.savefig(path, dpi=150)
+    with written_whole(path) as file:
+        figure.savefig(file, dpi=150, format=_kind(path))
+
+
+def blank_figure(path: str | Path) -> Any:
+    """A figure to draw on; refuses a name that no picture can have, and says so where matplotlib is missing."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("a picture needs matplotlib: pip install xrisk[plot]") from error
+    figure = Figure(figsize=(12.5, 5.2), layout="constrained")
+    if _kind(path) not in figure.canvas.get_supported_filetypes():
+        raise ValueError(f"the name of a picture must end in .png, .svg or .pdf, got {path}")
+    return figure
+
+
+def _kind(path: str | Path) -> str:
+    return Path(path).suffix.lower().lstrip(".")
 
 
 def _draw(axes: Any, race: Race, entry: Entry, across: str, colour: str | None, label: str) -> None:

@@ -189,6 +189,8 @@ class _Course(NamedTuple):
 
 def _heat(problem: Problem, solver: Any, budget: Budget, seed: int, ratio: float) -> Heat:
     result = minimize(problem, solver, budget=budget, rng=seed, trace=Trace(ratio))
+    if result.stop is Stop.INTERRUPTED:  # a heat that ended early cannot be compared with the others
+        raise KeyboardInterrupt
     return Heat(seed, result.stop.name.lower(), tuple(result.trace.points))
 
 

@@ -83,7 +83,7 @@ def write_report(path: str | os.PathLike[str], studies: Study | Sequence[Study],
 def write_page(path: str | os.PathLike[str], text: str) -> None:
     """Write a page to a file, whole or not at all."""
     with written_whole(path) as file:
-        file.write(text.encode())
+        file.write(text.encode(errors="replace"))  # the name of a file need not be text
 
 
 @cache

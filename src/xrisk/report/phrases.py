@@ -11,6 +11,7 @@ from xrisk.phrases import counted
 from xrisk.solvers.base import PROVED_ENDINGS
 from xrisk.study import Study
 from xrisk.study.scores import SHARES
+from xrisk.study.verdict import is_cut_short
 
 WORDY = 1e8  # from here on a number is shorter with an exponent
 THIN = "\u202f"  # narrow no-break space
@@ -120,12 +121,28 @@ def summary(study: Study) -> str:
     if None in (arm.worst for arm in study.arms):
         return f"{noun} {whole}. No group has {study.min_group_size} {study.judged_on} rows: nothing is said of groups."
     worst = _each(study, [arm.worst for arm in study.arms])
-    return f"{noun} on the worst group: {worst}; {whole}. Recommended: {study.recommended.name}{reserve(study)}."
+    return f"{noun} on the worst group: {worst}; {whole}. {recommended(study)}"
+
+
+def recommended(study: Any, rule: str = "Recommended") -> str:
+    """The recommendation of any study, or why there is none; ``rule`` are the words before the name."""
+    if study.recommended is None:
+        return "No model is recommended: fewer than two fits finished."
+    return f"{rule}: {study.recommended.name}{reserve(study)}."
+
+
+def not_compared(study: Any) -> str:
+    """A sentence that names the models whose fits were cut short, of any study; nothing where all finished."""
+    cut = [arm for arm in study.arms if is_cut_short(arm.model)]
+    if not cut:
+        return ""
+    each = "; ".join(f"{arm.name.removesuffix(' (not finished)')}, {arm.model.stop_}" for arm in cut)
+    return f"Not compared, because the fit was cut short: {each}. "
 
 
 def reserve(study: Any) -> str:
     """What must be said together with a recommendation."""
-    is_constant = study.is_nearly_constant and study.recommended.key == study.robust.key
+    is_constant = getattr(study, "is_nearly_constant", False) and study.recommended.key == study.asked.key
     return ", though in training it is hardly better than a constant model" if is_constant else ""
 
 
@@ -140,6 +157,8 @@ def trade(study: Study) -> str:
     """What the worst group gains and what the average pays, for each model against the first."""
     if None in (arm.worst for arm in study.arms):
         return f"No group has {study.min_group_size} {study.judged_on} rows."
+    if is_cut_short(study.arms[0].model):
+        return f"Against {study.arms[0].name} nothing can be said."
     said = []
     for arm in study.arms[1:]:
         worst = _points(study, arm.worst, study.arms[0].worst)
@@ -162,19 +181,25 @@ def _signed(study: Study, gain: float) -> str:
     return f"{100.0 * gain:+.1f}" if study.metric in SHARES else f"{gain:+.3g}"
 
 
+SIMPLEST = "Recommended is the simplest that no other is sure to beat"
+
+
 def verdict(study: Study) -> str:
     """What the rows can tell of the models, the recommendation, and the rule; the same words whoever is ahead."""
-    found, best = study.verdict, study.recommended
+    found = study.verdict
+    if study.recommended is None:
+        return f"{not_compared(study)}{recommended(study)}"
     rows = counted(study.min_group_size, f"{study.judged_on} row", f"{study.judged_on} rows")
     left = counted(found.small, "smaller one is", "smaller ones are")
     if not found.groups:
-        return f"No group has {rows}, so the models cannot be told apart. Recommended is the simplest: {best.name}."
+        said = recommended(study, "Recommended is the simplest")
+        return f"{not_compared(study)}No group has {rows}, so the models cannot be told apart. {said}"
     pairs = "; ".join(compared(study, each, partial(_signed, study)) for each in found.differences)
     many = counted(found.groups, "group", "groups")
     out = f" ({left} left out)" if found.small else ""
     judged = f"Judged by {study.metric} on the worst of {many} of at least {rows}{out}"
-    simplest = f"Recommended is the simplest that no other is sure to beat: {best.name}{reserve(study)}."
-    return f"{judged}; with 95 % confidence, in {_unit(study)}: {pairs}. {simplest}"
+    said = f"{judged}; with 95 % confidence, in {_unit(study)}: {pairs}. {recommended(study, SIMPLEST)}"
+    return f"{not_compared(study)}{said}"
 
 
 def compared(study: Any, found: Any, signed: Callable[[float], str]) -> str:

@@ -9,9 +9,21 @@ import numpy as np
 from xrisk.metrics.roc import inside
 from xrisk.report.figures import Scale, marks_figure, placed, ticks
 from xrisk.report.page import filled, write_page
-from xrisk.report.phrases import THIN, Card, Proof, compared, differences, percent, proof_of
+from xrisk.report.phrases import (
+    SIMPLEST,
+    THIN,
+    Card,
+    Proof,
+    compared,
+    differences,
+    not_compared,
+    percent,
+    proof_of,
+    recommended,
+)
 from xrisk.study import RankingScore, RankingStudy
 from xrisk.study.ranked import METRIC
+from xrisk.study.verdict import is_cut_short
 from xrisk.tables import RankedClasses
 
 HEIGHT = 340  # of a panel of curves
@@ -119,14 +131,16 @@ def judged(study: RankingStudy) -> str:
 def summary(study: RankingStudy) -> str:
     """The finding, in a sentence or two: every model, whoever does best."""
     each = ", ".join(f"{arm.name} {number(arm.test.score)}" for arm in study.arms)
-    return f"Partial AUC ({region(study.ranked)}): {each}. Recommended: {study.recommended.name}."
+    return f"Partial AUC ({region(study.ranked)}): {each}. {recommended(study)}"
 
 
 def verdict(study: RankingStudy) -> str:
     """What the rows can tell of the models, the recommendation, and the rule; the same words whoever is ahead."""
+    if study.recommended is None:
+        return f"{not_compared(study)}{recommended(study)}"
     pairs = "; ".join(compared(study, each, signed) for each in study.verdict.differences)
     said = f"Judged by {METRIC} ({region(study.ranked)}) on {judged(study)}; with 95 % confidence: {pairs}."
-    return f"{said} Recommended is the simplest that no other is sure to beat: {study.recommended.name}."
+    return f"{not_compared(study)}{said} {recommended(study, SIMPLEST)}"
 
 
 def objective(study: RankingStudy) -> str:
@@ -163,7 +177,7 @@ def proof(study: RankingStudy) -> Proof:
         if np.isinf(model.anchor_)
         else f" It is held to its start with strength {model.anchor_:g}."
     )
-    limit = "" if study.is_done else f" The fit was cut short: {model.stop_}."
+    limit = "" if not is_cut_short(model) else f" The fit was cut short: {model.stop_}."
     text = (
         "A bounded surrogate is not convex and has no certificate: the fit ends in a local optimum or short of "
         f"one, and another model may be better on the training rows too. {came}{chosen}{limit}"

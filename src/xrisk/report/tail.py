@@ -9,12 +9,14 @@ import numpy as np
 
 from xrisk.applications import AMBIGUITIES, LOSSES
 from xrisk.applications.arguments import by_name
+from xrisk.estimators import DROClassifier
 from xrisk.estimators.samples import RADIUS, concentration
 from xrisk.metrics import GroupReport
 from xrisk.phrases import counted
 from xrisk.report.figures import Scale, level_name, marks_figure, placed, ticks
 from xrisk.report.page import filled, write_page
 from xrisk.report.phrases import (
+    SIMPLEST,
     THIN,
     Card,
     Proof,
@@ -23,13 +25,15 @@ from xrisk.report.phrases import (
     differences,
     loss_interval,
     loss_number,
+    not_compared,
     percent,
     proof_of,
-    reserve,
+    recommended,
     rounded,
 )
 from xrisk.study import HeavyRow, TailScore, TailStudy
 from xrisk.study.tailed import METRIC, TAIL
+from xrisk.study.verdict import is_cut_short
 
 HEIGHT = 300  # of a panel of losses
 CUT = 0.01  # share of the rows, the worst, that may reach out of the panel of all rows
@@ -37,7 +41,7 @@ POINTS = 150  # of a curve
 GUIDE = {  # what to use: how it is asked for, and when
     "kl": (
         ("--ambiguity kl", "--strength 1"),
-        "The default: weights grow smoothly, and fast, with the loss. Strength is a price, in units of the loss.",
+        "Weights grow smoothly, and fast, with the loss. Strength is a price, in units of the loss.",
     ),
     "chi2": (
         ("--ambiguity chi2", "--radius 0.1"),
@@ -105,8 +109,14 @@ def _view(study: TailStudy) -> dict[str, Any]:
         "heavy": [_heavy(each) for each in study.heavy],
         "equal": _weight(1.0 / study.sizes["train_rows"]),
         "has_probabilities": any(each.probability is not None for each in study.heavy),
-        "guide": GUIDE,
+        "guide": guide(),
     }
+
+
+def guide() -> dict[str, tuple[tuple[str, ...], str]]:
+    """What to use and when; that which is used unless another is asked for is called the default."""
+    default = DROClassifier().ambiguity
+    return {key: (asked, f"The default. {when}" if key == default else when) for key, (asked, when) in GUIDE.items()}
 
 
 def signed(gain: float) -> str:
@@ -152,7 +162,7 @@ def summary(study: TailStudy) -> str:
         ", ".join(f"{arm.name} {loss_number(number)}" for arm, number in zip(study.arms, found, strict=True))
         for found in ([arm.test.tail for arm in study.arms], [arm.test.mean for arm in study.arms])
     )
-    return f"{_headed(METRIC)}: {tails}; of all rows: {means}. Recommended: {study.recommended.name}{reserve(study)}."
+    return f"{_headed(METRIC)}: {tails}; of all rows: {means}. {recommended(study)}"
 
 
 def _headed(words: str) -> str:
@@ -161,15 +171,19 @@ def _headed(words: str) -> str:
 
 def verdict(study: TailStudy) -> str:
     """What the rows can tell of the models, the recommendation, and the rule; the same words whoever is ahead."""
+    if study.recommended is None:
+        return f"{not_compared(study)}{recommended(study)}"
     pairs = "; ".join(compared(study, each, signed) for each in study.verdict.differences)
     rows = f"{count(study.robust.test.rows)} {study.judged_on} rows"
     said = f"Judged by the mean loss of the worst 10 % of {rows}"
-    best = f"Recommended is the simplest that no other is sure to beat: {study.recommended.name}{reserve(study)}."
-    return f"{said}; with 95 % confidence, in loss saved: {pairs}. {best}"
+    best = recommended(study, SIMPLEST)
+    return f"{not_compared(study)}{said}; with 95 % confidence, in loss saved: {pairs}. {best}"
 
 
 def trade(study: TailStudy) -> str:
     """What the tail gains and what the average pays, for each model against the first."""
+    if is_cut_short(study.arms[0].model):
+        return f"Against {study.arms[0].name} nothing can be said."
     first = study.arms[0].test
     said = [
         f"{arm.name}: worst 10 % {_change(arm.test.tail, first.tail)}, all rows {_change(arm.test.mean, first.mean)}, "

@@ -39,7 +39,7 @@ class Stop(enum.Enum):
         return self.value
 
 
-PROVED_ENDINGS = (Stop.CONVERGED, Stop.PERFECT)  # of fits that need no warning
+PROVED_ENDINGS = (Stop.CONVERGED, Stop.PERFECT, Stop.OPTIMAL)  # of fits that need no warning
 BOUNDED_ENDINGS = (Stop.LOCAL, Stop.EARLY, Stop.KEPT)  # of fits of a bounded surrogate that nobody cut short
 
 

@@ -18,7 +18,7 @@ from xrisk.metrics import MIN_GROUP_SIZE
 from xrisk.run import TracePoint
 from xrisk.study.found import Arm, Study
 from xrisk.study.scores import SCORES, Score, judge, metric_for
-from xrisk.study.verdict import Verdict, decide
+from xrisk.study.verdict import Verdict, arm_name, decide, finished, is_cut_short
 from xrisk.tables.rows import Part
 
 
@@ -131,9 +131,10 @@ def _chosen_by(arm: Arm, score: Score) -> float:
 
 
 def _verdict(arms: list[Arm], part: Part, score: Score, min_group_size: int) -> Verdict:
+    done = finished(arms)
     return decide(
-        tuple(arm.key for arm in arms),
-        np.column_stack([score.gains(arm.model, part.X, part.y) for arm in arms]),
+        tuple(arms[k].key for k in done),
+        np.column_stack([score.gains(arm.model, part.X, part.y) for arm in arms])[:, done],
         part.groups,
         score=score,
         cells=score.cells(part.y),
@@ -157,7 +158,7 @@ def _arm(key: str, fitted: Any, parts: tuple[Part, Part, Part], rule: dict[str, 
         elif key == "robust":
             said.append(f"Among the training rows {each.message}.")
     on_train, on_validation, on_test = (judge(fitted, part.X, part.y, part.groups, **rule) for part in parts)
-    return Arm(key, name, words, fitted.l2, fitted, on_train, on_validation, on_test, seconds)
+    return Arm(key, arm_name(name, fitted), words, fitted.l2, fitted, on_train, on_validation, on_test, seconds)
 
 
 def timed(fit: Callable[[], Any]) -> tuple[float, list[warnings.WarningMessage]]:
@@ -184,6 +185,8 @@ def strengths_of(model: Any, l2: tuple[float, ...] | None, test: Part | None) ->
 
 def beside_a_constant(model: Any, train: Part, where: str, cures: str, *groups: np.ndarray) -> list[str]:
     """A sentence where the robust model is hardly better than one that gives every row the same score."""
+    if is_cut_short(model):
+        return []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         constant = clone(model).fit(np.zeros((train.y.size, 1)), train.y, *groups)

@@ -6,7 +6,7 @@ import numpy as np
 
 from xrisk.metrics import GroupReport, GroupRow
 from xrisk.solvers.base import PROVED_ENDINGS
-from xrisk.study.verdict import Verdict
+from xrisk.study.verdict import Verdict, is_cut_short, is_done
 
 RULE = (
     "the models are judged by the score of their worst group among those of enough rows; recommended is the first, "
@@ -53,13 +53,23 @@ class Study(NamedTuple):
 
     @property
     def robust(self) -> Arm:
-        """The model that was asked for."""
+        """The model of the worst groups."""
         return self.arms[-1]
 
     @property
-    def recommended(self) -> Arm:
-        """The model that the verdict recommends."""
-        return self.arm(self.verdict.recommended)
+    def asked(self) -> Arm:
+        """The model that was asked for."""
+        return self.robust
+
+    @property
+    def recommended(self) -> Arm | None:
+        """The model that the verdict recommends; None where fewer than two fits finished."""
+        return None if self.verdict.recommended is None else self.arm(self.verdict.recommended)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every model reached its tolerance."""
+        return is_done(self.arms)
 
     @property
     def min_group_size(self) -> int:
@@ -112,7 +122,9 @@ def finite(value: Any) -> Any:
 
 def about(arm: Any) -> dict[str, Any]:
     """What is told of a model of any study, for JSON."""
-    return {"key": arm.key, "name": arm.name, "minimises": arm.words, "l2": arm.l2, "seconds": arm.seconds}
+    finished = not is_cut_short(arm.model)
+    told = {"key": arm.key, "name": arm.name, "minimises": arm.words, "l2": arm.l2, "seconds": arm.seconds}
+    return {**told, "finished": finished}
 
 
 def _arm_dict(arm: Arm) -> dict[str, Any]:

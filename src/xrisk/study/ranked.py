@@ -6,9 +6,9 @@ import numpy as np
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from xrisk.metrics import RocRegion, partial_auc_interval, partial_auc_score
-from xrisk.solvers.base import BOUNDED_ENDINGS, PROVED_ENDINGS
+from xrisk.solvers.base import PROVED_ENDINGS
 from xrisk.study.found import about
-from xrisk.study.verdict import CONFIDENCE, PairedVerdict
+from xrisk.study.verdict import CONFIDENCE, PairedVerdict, is_done
 from xrisk.tables import RankedClasses
 
 METRIC = "partial AUC"
@@ -70,9 +70,9 @@ class RankingStudy(NamedTuple):
         return self.arms[-1]
 
     @property
-    def recommended(self) -> RankingArm:
-        """The model that the verdict recommends."""
-        return self.arm(self.verdict.recommended)
+    def recommended(self) -> RankingArm | None:
+        """The model that the verdict recommends; None where fewer than two fits finished."""
+        return None if self.verdict.recommended is None else self.arm(self.verdict.recommended)
 
     @property
     def is_convex(self) -> bool:
@@ -81,8 +81,8 @@ class RankingStudy(NamedTuple):
 
     @property
     def is_done(self) -> bool:
-        """Whether no limit ran out before the fit had ended."""
-        return self.asked.model.stop_ in (PROVED_ENDINGS if self.is_convex else BOUNDED_ENDINGS)
+        """Whether no limit ran out before every fit had ended."""
+        return is_done(self.arms)
 
     @property
     def caution(self) -> str:
@@ -112,7 +112,7 @@ class RankingStudy(NamedTuple):
             "models": [_arm_dict(arm) for arm in self.arms],
             "certificate": proof
             and {key: float(value) if np.isfinite(value) else None for key, value in proof.items()},
-            "certified": self.is_convex and self.is_done,
+            "certified": self.is_convex and model.stop_ in PROVED_ENDINGS,
             "stop": str(model.stop_),
             "start": None if self.is_convex else {"model": model.start_, "train": float(model.start_score_)},
             "anchor": float(model.anchor_) if np.isfinite(model.anchor_) else None,

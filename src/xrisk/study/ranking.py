@@ -17,7 +17,7 @@ from xrisk.study.ranked import (
     region_options,
     resampling,
 )
-from xrisk.study.verdict import Difference, PairedVerdict, simplest
+from xrisk.study.verdict import Difference, PairedVerdict, arm_name, finished, simplest
 from xrisk.tables import RankedClasses
 from xrisk.tables.rows import Part
 
@@ -135,7 +135,7 @@ def _arm(key: str, fitted: tuple[Any, float], parts: Parts, ranked: RankedClasse
     scores, has_penalty = model.decision_function(last.X), key != "ranking" or model.surrogate != "sigmoid"
     return RankingArm(
         key=key,
-        name=name,
+        name=arm_name(name, model),
         words=words,
         l2=float(model.l2) if has_penalty else None,
         model=model,
@@ -148,6 +148,9 @@ def _arm(key: str, fitted: tuple[Any, float], parts: Parts, ranked: RankedClasse
 
 
 def _verdict(arms: list[RankingArm], part: Part, ranked: RankedClasses) -> PairedVerdict:
+    arms = [arms[k] for k in finished(arms)]
+    if len(arms) < 2:
+        return PairedVerdict(None, ())
     scores = [arm.model.decision_function(part.X) for arm in arms]
     options = {**region_options(ranked), **resampling(part.y.size)}
     differences = []

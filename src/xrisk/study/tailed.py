@@ -12,11 +12,10 @@ from xrisk.functions import loss_value
 from xrisk.metrics import GroupReport, cvar, group_report
 from xrisk.metrics.intervals import middle
 from xrisk.metrics.tail import resampled_cvar
-from xrisk.solvers.base import PROVED_ENDINGS
 from xrisk.study.found import about, finite
 from xrisk.study.ranked import resampling
 from xrisk.study.scores import metric_for
-from xrisk.study.verdict import CONFIDENCE, Difference, PairedVerdict, simplest
+from xrisk.study.verdict import CONFIDENCE, Difference, PairedVerdict, is_done, simplest
 
 TAIL = 0.1  # fraction of the rows whose mean loss decides
 FEW = 10  # rows in the tail, below which intervals are too short
@@ -92,9 +91,14 @@ class TailStudy(NamedTuple):
         return self.arms[1]
 
     @property
-    def recommended(self) -> TailArm:
-        """The model that the verdict recommends."""
-        return self.arm(self.verdict.recommended)
+    def asked(self) -> TailArm:
+        """The model that was asked for."""
+        return self.robust
+
+    @property
+    def recommended(self) -> TailArm | None:
+        """The model that the verdict recommends; None where fewer than two fits finished."""
+        return None if self.verdict.recommended is None else self.arm(self.verdict.recommended)
 
     @property
     def outliers(self) -> float:
@@ -104,7 +108,7 @@ class TailStudy(NamedTuple):
     @property
     def is_done(self) -> bool:
         """Whether every model reached its tolerance."""
-        return all(arm.model.stop_ in PROVED_ENDINGS for arm in self.arms)
+        return is_done(self.arms)
 
     @property
     def caution(self) -> str:
@@ -249,6 +253,8 @@ def tail_verdict(keys: tuple[str, ...], losses: np.ndarray) -> PairedVerdict:
     >>> tail_verdict(("plain", "robust"), np.hstack([losses, 0.5 * losses])).recommended
     'robust'
     """
+    if len(keys) < 2:
+        return PairedVerdict(None, ())
     sample = resampled_cvar(losses, TAIL, **_draws(len(losses)))
     differences = tuple(
         Difference(keys[k], keys[j], *middle(sample[:, j] - sample[:, k], CONFIDENCE))

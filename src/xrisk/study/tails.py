@@ -18,6 +18,7 @@ from xrisk.study.tailed import (
     row_losses,
     tail_verdict,
 )
+from xrisk.study.verdict import arm_name, finished
 from xrisk.tables.rows import Part
 
 OUTLIERS = 0.05  # share of the rows that is set aside, where none is given
@@ -89,15 +90,15 @@ def compare_tails(
     """
     strengths = strengths_of(model, l2, test)
     parts, said = (train, validation, validation if test is None else test), list(notes)
-    arms, done, total = [], 0.0, sum(WORK.values())
+    arms, share, total = [], 0.0, sum(WORK.values())
     aside = float(model.outlier_fraction) or OUTLIERS
     for key, (name, _) in TAIL_ARMS.items():
-        watch(name, done / total)
+        watch(name, share / total)
         tried = [_fitted(key, _asked(key, model, each, aside), train, said) for each in strengths]
         chosen = min(tried, key=lambda each: _tail(each[0], validation))
         arms.append(_arm(key, chosen, parts, aside, min_group_size))
-        done += WORK[key]
-    robust = arms[1].model
+        share += WORK[key]
+    robust, done = arms[1].model, finished(arms)
     beside = beside_a_constant(robust, train, "under the worst weights of the training rows", CURES)
     watch("done", 1.0)
     return TailStudy(
@@ -105,7 +106,7 @@ def compare_tails(
         description=description,
         task="classification" if is_classifier(model) else "regression",
         arms=tuple(arm._replace(losses=np.sort(arm.losses)[::-1]) for arm in arms),
-        verdict=tail_verdict(tuple(TAIL_ARMS), np.column_stack([arm.losses for arm in arms])),
+        verdict=tail_verdict(tuple(arms[k].key for k in done), np.column_stack([arm.losses for arm in arms])[:, done]),
         judged_on="validation" if test is None else "test",
         sizes=sizes_of(model, train, validation, test),
         heavy=_heavy(robust, arms[2].model.outliers_, train, np.arange(train.y.size) if numbers is None else numbers),
@@ -150,7 +151,7 @@ def _arm(key: str, fitted: tuple[Any, float], parts: Parts, aside: float, min_gr
     some: dict[str, Any] = {"losses": losses, "min_group_size": min_group_size}
     return TailArm(
         key=key,
-        name=name,
+        name=arm_name(name, model),
         words=words,
         l2=float(model.l2),
         model=model,

@@ -4,10 +4,34 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.run import Stop
+from xrisk.solvers.base import BOUNDED_ENDINGS, PROVED_ENDINGS
 from xrisk.study.scores import Score
 
 CONFIDENCE = 0.95
 DRAWS = 2000
+CUT_SHORT = (Stop.ITERATIONS, Stop.ORACLE_CALLS, Stop.SECONDS, Stop.INTERRUPTED, Stop.DIVERGED, Stop.UNBOUNDED)
+DONE = (*PROVED_ENDINGS, *BOUNDED_ENDINGS)
+
+
+def is_cut_short(model: Any) -> bool:
+    """Whether a fit ended before its end, by a limit or Ctrl-C: its model may be where it started."""
+    return model.stop_ in CUT_SHORT
+
+
+def is_done(arms: Any) -> bool:
+    """Whether every fit reached its tolerance, or its end where nothing can be proved."""
+    return all(arm.model.stop_ in DONE for arm in arms)
+
+
+def finished(arms: Any) -> list[int]:
+    """Places of the models that can be compared: those whose fits were not cut short."""
+    return [place for place, arm in enumerate(arms) if not is_cut_short(arm.model)]
+
+
+def arm_name(name: str, model: Any) -> str:
+    """What a model is called; where its fit was cut short the name says so."""
+    return f"{name} (not finished)" if is_cut_short(model) else name
 
 
 class Difference(NamedTuple):
@@ -22,8 +46,8 @@ class Difference(NamedTuple):
 class Verdict(NamedTuple):
     """Which model the rows recommend, and what of it is sure."""
 
-    recommended: str  # key of the first model, from the simplest on, that no other is sure to beat
-    differences: tuple[Difference, ...]  # of every pair; none where no group is large enough
+    recommended: str | None  # key of the first that no other is sure to beat; None where fewer than two have finished
+    differences: tuple[Difference, ...]  # of every pair that finished; none where no group is large enough
     groups: int  # that are judged
     small: int  # groups of too few rows, left out
 
@@ -35,8 +59,8 @@ class Verdict(NamedTuple):
 class PairedVerdict(NamedTuple):
     """Which model the rows recommend, and what of it is sure, where all rows judge together."""
 
-    recommended: str  # key of the first model, from the simplest on, that no other is sure to beat
-    differences: tuple[Difference, ...]  # of every pair
+    recommended: str | None  # key of the first that no other is sure to beat; None where fewer than two have finished
+    differences: tuple[Difference, ...]  # of every pair that finished
 
     def to_dict(self) -> dict[str, Any]:
         """The verdict as dicts, lists, numbers and strings, ready for JSON."""
@@ -89,8 +113,8 @@ def decide(
     names, codes, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     large = np.flatnonzero(sizes >= min_group_size)
     left_out = int(names.size - large.size)
-    if not large.size:
-        return Verdict(keys[0], (), 0, left_out)
+    if len(keys) < 2 or not large.size:
+        return Verdict(keys[0] if len(keys) > 1 else None, (), int(large.size), left_out)
     rng = np.random.default_rng(0)
     spread = np.full(len(keys), 0.25 if score.is_share else gains.var(axis=0).max())
     worst = np.full((DRAWS, len(keys)), np.inf)
