@@ -65,3 +65,14 @@ print(json.dumps({{"relative": model.certificate_.relative}}))
 @pytest.mark.parametrize(("divergence", "loss"), [("cvar", "logistic"), ("max", "hinge"), ("kl", "logistic")])
 def test_a_default_fit_ends_certified(divergence, loss):
     assert uncompiled(FIT.format(divergence, loss))["relative"] <= 1e-3
+
+
+ROWS = """
+model = xrisk.DROClassifier("{}", loss="hinge", **{}).fit(X, y)
+print(json.dumps({{"relative": model.certificate_.relative}}))
+"""
+
+
+@pytest.mark.parametrize(("ambiguity", "size"), [("cvar", {"alpha": 0.3}), ("chi2", {"radius": 0.3})])
+def test_a_worst_case_over_rows_of_a_loss_with_a_kink_ends_certified(ambiguity, size):
+    assert uncompiled(ROWS.format(ambiguity, size))["relative"] <= 1e-3

@@ -27,7 +27,7 @@ from numba.core.registry import CPUDispatcher
 from numba.extending import intrinsic, overload
 from numba.np.arrayobj import make_array
 
-from xrisk.generic import STRICT
+from xrisk.generic import INLINED, STRICT
 from xrisk.sources import digest_of, snapshot
 
 VERSIONS = (numba.__version__, llvmlite.__version__, np.__version__)
@@ -35,7 +35,7 @@ _plain: ContextVar[bool] = ContextVar("plain", default=False)
 snapshot()  # before any kernel is imported: an edit from here on is not what this process runs
 
 # what the inner loops of kernels call: not inlined, it would count references to its arrays at every call
-inlined = njit(**STRICT, forceinline=True)
+inlined = njit(**INLINED)
 
 
 CACHE_LINE, FETCHED = 64, 2048  # bytes; of a longer row the beginning is asked for, the processor sees the rest coming

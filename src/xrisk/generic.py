@@ -9,7 +9,8 @@ from numba import types
 from numba.extending import overload
 
 # every option that Numba would otherwise hand down from whoever happens to be the first to call a function
-STRICT: Any = {"error_model": "numpy", "fastmath": False}
+STRICT: dict[str, Any] = {"error_model": "numpy", "fastmath": False}
+INLINED: Any = {**STRICT, "forceinline": True}
 
 
 class Registration(NamedTuple):
@@ -60,7 +61,7 @@ def generic(stub: Callable) -> Any:
         return found(spec, *args)
 
     # implementations name their own parameters; inlined, they need not count references to the arrays of a spec
-    @overload(function, strict=False, jit_options={**STRICT, "forceinline": True})
+    @overload(function, strict=False, jit_options=INLINED)
     def compiled(spec, *args):
         # a plain number is a spec too: a constant step size
         cls = getattr(spec, "instance_class", float if spec is types.float64 else None)

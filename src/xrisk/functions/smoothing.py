@@ -31,9 +31,9 @@ from xrisk.functions.outer import (
     outer_piece,
     outer_slope,
 )
-from xrisk.generic import generic
+from xrisk.generic import STRICT, generic
 
-formula = njit(error_model="numpy")
+formula = njit(**STRICT, forceinline=False)
 
 
 class Piecewise(NamedTuple):
@@ -90,23 +90,36 @@ def half_line(t, bend, mu):
     root = np.hypot(t, 2.0 * math.sqrt(bend * mu))
     if t > 0.0:
         return (t + root) / (2.0 * bend) if bend > 0.0 else np.inf
-    return 2.0 * mu / (root - t)
+    return 2.0 * mu / (root - t) if root > t else 0.0
+
+
+@formula
+def stiffness(s, mu):
+    """μ/s², the curvature of μ log(s): without end at the end itself, where also μ = 0 leads."""
+    return (mu / s) / s if s > 0.0 else np.inf
+
+
+@formula
+def barrier(s, width, mu):
+    """μ log(s/width); 0 for μ = 0, and where there is no end."""
+    return mu * math.log(s / width) if 0.0 < s < np.inf else 0.0
 
 
 @formula
 def near_end(t, width, bend, mu):
     """The s in (0, width/2] with t − bend·s + μ/s − μ/(width − s) = 0, known to be there."""
     if bend == 0.0:
-        return 2.0 * mu * width / (np.hypot(t * width, 2.0 * mu) + 2.0 * mu - t * width)
+        reach = np.hypot(t * width, 2.0 * mu) + 2.0 * mu - t * width
+        return 2.0 * mu * width / reach if reach > 0.0 else 0.5 * width
     s = min(half_line(t, bend, mu), 0.5 * width)
     for _ in range(60):
         # s times the equation is concave in s: Newton's method comes down to the root from the right
         rest = width - s
         value = (t - bend * s) * s + mu - mu * s / rest
-        step = value / (t - 2.0 * bend * s - mu * width / (rest * rest))
-        if not step > 1e-15 * s:
+        slope = t - 2.0 * bend * s - mu * width / (rest * rest)
+        if not value < 1e-15 * s * slope:
             break
-        s -= step
+        s -= value / slope
     return s
 
 
@@ -127,6 +140,13 @@ def piece_slack(t, lo, hi, bend, mu):
     return width - s, s
 
 
+@formula
+def flexibility(below, above, bend, mu):
+    """The curvature of φ_μ: inf at a kink that μ = 0 leaves."""
+    stiff = bend + stiffness(below, mu) + stiffness(above, mu)
+    return 1.0 / stiff if stiff > 0.0 else np.inf
+
+
 @kernel
 def piece_slope(t, lo, hi, bend, mu):
     """(slope, curvature) of φ_μ at t."""
@@ -134,25 +154,23 @@ def piece_slope(t, lo, hi, bend, mu):
     if math.isinf(below) and math.isinf(above):
         return (t / bend, 1.0 / bend) if bend > 0.0 else (np.inf, np.inf)
     v = lo + below if below <= above else hi - above
-    return v, 1.0 / (bend + mu / (below * below) + mu / (above * above))
+    return v, flexibility(below, above, bend, mu)
 
 
 @formula
 def piece_terms(t, lo, hi, bend, mu):
     """(value, slope, curvature) of φ_μ at t, and by how much v t − φ*(v) falls short of φ(t)."""
     below, above = piece_slack(t, lo, hi, bend, mu)
-    curvature = 1.0 / (bend + mu / (below * below) + mu / (above * above))
-    wall = 0.0
+    curvature, barriers = flexibility(below, above, bend, mu), 0.0
     if math.isinf(below) and math.isinf(above):
         v = t / bend
     else:
         v = lo + below if below <= above else hi - above
         width = 1.0 if math.isinf(hi - lo) else hi - lo
-        wall = 0.0 if math.isinf(below) else math.log(below / width)
-        wall += 0.0 if math.isinf(above) else math.log(above / width)
+        barriers = barrier(below, width, mu) + barrier(above, width, mu)
     best = (hi if t > 0.0 else lo) if bend == 0.0 else min(max(t / bend, lo), hi)
     short = max((best - v) * (t - 0.5 * bend * (best + v)), 0.0)
-    return v * (t - 0.5 * bend * v) + mu * wall, v, curvature, short
+    return v * (t - 0.5 * bend * v) + barriers, v, curvature, short
 
 
 @smooth_loss.otherwise
@@ -183,6 +201,8 @@ def _(f, u, mu):
 @smooth_outer.of(Power)
 def _(f, u, mu):
     # (u)₊ becomes the root π of π (π − u) = μ², whose powers have a finite curvature below p = 2 too
+    if mu == 0.0:
+        return outer_slope(f, u), outer_curvature(f, u)
     root = np.hypot(u, 2.0 * mu)
     plus = 0.5 * (u + root) if u > 0.0 else 2.0 * mu * mu / (root - u)
     first, second = plus / root, 2.0 * (mu / root) * (mu / root) / root

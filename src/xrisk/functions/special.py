@@ -5,14 +5,14 @@ import math
 import numpy as np
 from numba.extending import register_jitable
 
-from xrisk.generic import STRICT
+from xrisk.generic import INLINED
 from xrisk.lanes import fused
 
 TINY = float(np.finfo(np.float64).tiny)
 EXP_LIMIT = 709.782712893384  # log of the largest float64
 
 # no branch, no call: a plain loop over an array becomes vector instructions
-branch_free = register_jitable(**STRICT, forceinline=True)
+branch_free = register_jitable(**INLINED)
 
 LOG2_E = 1.4426950408889634
 LOG_2 = 0.693147180369123816  # its first 32 bits: its product with an exponent is exact
