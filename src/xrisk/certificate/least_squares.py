@@ -128,8 +128,8 @@ def _(domain, seen):
 def certify_squares(F: Squares, domain: Any, below: Below, w: np.ndarray, *, tol: float, steps: int = 0) -> Proof:
     """The point and its certificate; w is looked at in twice the digits where the gap is above ``tol`` otherwise.
 
-    ``below`` bounds the optimum by what is seen at a point, without the curvature. With ``steps`` Newton's steps on the face of w lead to the digits that the
-    data have, where those of a rewritten problem have ended.
+    ``below`` bounds the optimum by what is seen at a point, without the curvature. With ``steps`` Newton's steps on the
+    face of w lead to the digits that the data have, where those of a rewritten problem have ended.
     """
     found, white = Proof(w, np.nan, NOTHING_PROVED), None
     for attempt in range(2 + steps):

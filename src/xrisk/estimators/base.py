@@ -32,6 +32,7 @@ from xrisk.solvers.base import check_positive, whole
 LARGEST_TARGET = 1e150
 USER = 4  # frames up from where a fit warns to where it is called
 PERFECT = 1e-12  # of the objective at the start: what rounding leaves of it
+BLOCK = 2**20  # numbers of rows that are multiplied at a time
 GRACE = 0.5  # seconds that a certificate may take after the time of a fit is up
 
 # what stands in the docstrings of all of them
@@ -62,6 +63,14 @@ FITTED = """    certificate_ : Certificate
     n_iter_ : int
         Iterations done.
 """
+
+
+def linear_scores(X: Any, coef: np.ndarray) -> np.ndarray:
+    """X coefᵀ (rows, scores); rows of single precision are not copied whole to be multiplied by doubles."""
+    if scipy.sparse.issparse(X):
+        return np.asarray(X @ coef.T)
+    step = max(BLOCK // X.shape[1], 1)
+    return np.concatenate([X[low : low + step] @ coef.T for low in range(0, max(X.shape[0], 1), step)])
 
 
 def _check_limit(name: str, value: Any) -> None:
@@ -334,11 +343,10 @@ class LinearRobust(CallbackSupport, BaseEstimator):
         return coef.reshape(-1)
 
     def _model(self, w: np.ndarray, training: Training) -> dict[str, Any]:
-        """What ``w`` is as fitted attributes, in the type of the data."""
+        """What ``w`` is as fitted attributes, to the last digit: it is what the certificate is of."""
         rows = w.reshape(self._n_scores(), -1)
         coef, intercept = (rows[:, :-1], rows[:, -1]) if self._has_intercept() else (rows, np.zeros(rows.shape[0]))
-        dtype = training.X.dtype
-        return {"coef_": np.array(coef, dtype=dtype), "intercept_": np.array(intercept, dtype=dtype)}
+        return {"coef_": coef.copy(), "intercept_": intercept.copy()}
 
     def _keep(self, problem: Problem, result: Result, training: Training) -> None:
         for name, value in self._model(result.w, training).items():
@@ -352,8 +360,7 @@ class LinearRobust(CallbackSupport, BaseEstimator):
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        scores = X @ np.atleast_2d(self.coef_).T
-        return (scores.toarray() if scipy.sparse.issparse(scores) else np.asarray(scores)) + self.intercept_
+        return linear_scores(X, np.atleast_2d(self.coef_)) + self.intercept_
 
     def _loss(self) -> Any:
         if not isinstance(self.loss, str):
