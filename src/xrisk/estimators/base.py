@@ -17,6 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from xrisk.applications import LOSSES
 from xrisk.auto import Auto, pass_seconds
 from xrisk.certificate import NOTHING_PROVED, Certificate, certify_measured, measured
+from xrisk.certificate.least_squares import Proof
 from xrisk.data.threads import Interrupted, interruptible
 from xrisk.estimators.watching import Callbacks, CallbackSupport, GapBar, with_callbacks
 from xrisk.functions import Logistic, Multinomial, loss_is_classification
@@ -167,6 +168,13 @@ def _is_perfect(known: Certificate, trace: Trace) -> bool:
     return bool(trace.points) and max(known.gap, known.primal) <= PERFECT * abs(trace.points[0].value)
 
 
+def settled(result: Result, proof: Proof) -> Result:
+    """The result at the point of the proof."""
+    if result.trace.points:
+        result.trace.points[-1] = result.trace.points[-1]._replace(value=proof.value, bound=proof.certificate.dual)
+    return replace(result, w=proof.w, value=proof.value, certificate=proof.certificate)
+
+
 class LinearRobust(CallbackSupport, BaseEstimator):
     """Fit once, for all of them; a subclass gives ``_problem``, how targets are coded and what else is kept."""
 
@@ -292,16 +300,24 @@ class LinearRobust(CallbackSupport, BaseEstimator):
 
     def _certified(self, problem: Problem, result: Result) -> Certificate:
         """The certificate of a result that has none, in the time left; if none is, the first bound, if it is cheap."""
+
+        def prove(hurried: bool) -> Certificate:
+            return certify_measured(measured(problem), result, np.inf if hurried else 0.0)
+
+        return self._in_time(problem, result, prove) or NOTHING_PROVED
+
+    def _in_time(self, problem: Problem, result: Result, prove: Callable[[bool], Any]) -> Any:
+        """What ``prove`` finds in the time left, told whether it must hurry; None where there is too little."""
         hurried = result.stop in (Stop.SECONDS, Stop.INTERRUPTED)
         if hurried and 2.0 * pass_seconds(Auto(), problem) > GRACE:
-            return NOTHING_PROVED
+            return None
         left = 0.0 if hurried else np.inf if self.max_seconds is None else self.max_seconds - result.progress.elapsed
         end = now() + max(left, GRACE)
         with ctrl_c() as pressed, interruptible(lambda: bool(pressed) or now() > end):
             try:
-                return certify_measured(measured(problem), result, np.inf if hurried else 0.0)
+                return prove(hurried)
             except Interrupted:
-                return NOTHING_PROVED
+                return None
 
     def _shortfall(self, result: Result) -> str:
         relative = result.certificate.relative
