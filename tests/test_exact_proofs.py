@@ -1,6 +1,6 @@
 """Certificates against rational arithmetic: the optimum of the data lies between the bounds, for every estimator."""
 
-from decimal import Decimal as D
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -119,14 +119,14 @@ def test_values_of_nearly_collinear_features_are_certified(apart, scale):
     assert check_policy(apart, 4, scale).relative <= 1e-9
 
 
-def assert_proved(model, w, F):
+def assert_proved(model, w, objective):
     """The kept model is no worse than primal says, and no point found in decimals is below dual."""
-    known, kept = model.certificate_, F(objectives.decimals(w))
+    known, kept = model.certificate_, objective(objectives.decimals(w))
     size = abs(kept) * objectives.NEAR
     if np.isfinite(known.primal):
-        assert kept <= D(known.primal) + size
+        assert kept <= Decimal(known.primal) + size
     if np.isfinite(known.dual):
-        assert D(known.dual) <= objectives.better(F, w)[1] + size
+        assert Decimal(known.dual) <= objectives.better(objective, w)[1] + size
     return known
 
 
@@ -162,12 +162,12 @@ def check_groups(estimator, loss, divergence, kind, seed, l2=1e-2, **more):
     model = estimator(divergence, **numbers, loss=loss, l2=l2, tol=1e-9, **more).fit(X, y, groups=groups)
     losses = objectives.linear(X, y, loss)
 
-    def F(w):
+    def objective(w):
         rows = losses(w)
         means = [objectives.mean(rows[k::3]) for k in range(3)]
         return objectives.RISKS[divergence](means, numbers) + objectives.penalty(w[:-1], model.l1, l2)
 
-    return assert_proved(model, model._packed(), F)
+    return assert_proved(model, model._packed(), objective)
 
 
 def grouped(losses):
@@ -207,14 +207,18 @@ def check_rows(loss, ambiguity, kind, seed, l2=1e-2):
     model = (DROClassifier if classes else DRORegressor)(word, **given, loss=loss, l2=l2, tol=1e-9).fit(X, y)
     losses = objectives.linear(X, y, loss)
 
-    def F(w):
+    def objective(w):
         return objectives.RISKS[risk](losses(w), numbers) + objectives.penalty(w[:-1], model.l1, l2)
 
     w = model._packed()
     if ambiguity in ("kl", "chi2", "cvar"):
-        return assert_proved(model, w, F)
-    value = F(objectives.decimals(w))  # of a ball, to the digits of a search for its price
-    assert D(model.certificate_.dual) * (1 - D("1e-20")) <= value <= D(model.certificate_.primal) * (1 + D("1e-20"))
+        return assert_proved(model, w, objective)
+    value = objective(objectives.decimals(w))  # of a ball, to the digits of a search for its price
+    assert (
+        Decimal(model.certificate_.dual) * (1 - Decimal("1e-20"))
+        <= value
+        <= Decimal(model.certificate_.primal) * (1 + Decimal("1e-20"))
+    )
     return model.certificate_
 
 
@@ -301,12 +305,12 @@ def test_precision_at_k_is_proved(kind):
     model = PrecisionAtKClassifier(3, l2=1.0, tol=1e-9).fit(X, y)
     rows = objectives.decimals(X)
 
-    def F(w):
+    def objective(w):
         s = [objectives.dot(row, w) for row in rows]
         ranks = [sum(objectives.softplus(t - a) for t in s) for a, label in zip(s, y, strict=True) if label > 0]
         return objectives.mean([objectives.softplus(rank - 3) for rank in ranks]) + objectives.penalty(w, model.l1, 1.0)
 
-    assert_proved(model, model.coef_[0], F)
+    assert_proved(model, model.coef_[0], objective)
 
 
 @pytest.mark.parametrize("kind", KINDS[:-1])
@@ -328,9 +332,9 @@ def test_tasks_are_proved(kind):
     model = MultiTaskGroupDROClassifier(l2=1e-2, tol=1e-9).fit(X, y, tasks=tasks, groups=groups)
     losses = objectives.linear(X, y, "logistic")
 
-    def F(w):
+    def objective(w):
         rows = losses(w)
         worst = [max(objectives.mean(rows[first : first + 6][k::3]) for k in range(3)) for first in (0, 6)]
         return objectives.mean(worst) + objectives.penalty(w[:-1], model.l1, 1e-2)
 
-    assert_proved(model, model._packed(), F)
+    assert_proved(model, model._packed(), objective)

@@ -1,36 +1,36 @@
 """Training objectives in decimals of eighty digits, from the floats that an estimator was given, and better points."""
 
 import decimal
-from decimal import Decimal as D
+from decimal import Decimal
 
 import numpy as np
 
 decimal.getcontext().prec = 80
 decimal.getcontext().Emin, decimal.getcontext().Emax = -(10**8), 10**8
-NEAR = D("1e-60")  # relative: what eighty digits leave of a sum
+NEAR = Decimal("1e-60")  # relative: what eighty digits leave of a sum
 
 
 def decimals(array):
-    return [decimals(part) for part in array] if np.ndim(array) else D(float(array))
+    return [decimals(part) for part in array] if np.ndim(array) else Decimal(float(array))
 
 
 def dot(a, b):
-    return sum((x * y for x, y in zip(a, b, strict=True)), D(0))
+    return sum((x * y for x, y in zip(a, b, strict=True)), Decimal(0))
 
 
 def softplus(x):
-    return max(x, D(0)) + (1 + (-abs(x)).exp()).ln()
+    return max(x, Decimal(0)) + (1 + (-abs(x)).exp()).ln()
 
 
 def huber(r):
-    return r * r / 2 if abs(r) <= 1 else abs(r) - D(1) / 2
+    return r * r / 2 if abs(r) <= 1 else abs(r) - Decimal(1) / 2
 
 
 LOSSES = {
     "logistic": lambda z, y: softplus(-y * z),
     "exponential": lambda z, y: (-y * z).exp(),
-    "hinge": lambda z, y: max(1 - y * z, D(0)),
-    "squared_hinge": lambda z, y: max(1 - y * z, D(0)) ** 2,
+    "hinge": lambda z, y: max(1 - y * z, Decimal(0)),
+    "squared_hinge": lambda z, y: max(1 - y * z, Decimal(0)) ** 2,
     "squared": lambda z, y: (z - y) ** 2 / 2,
     "absolute": lambda z, y: abs(z - y),
     "huber": lambda z, y: huber(z - y),
@@ -38,12 +38,12 @@ LOSSES = {
 
 
 def mean(values, masses=None):
-    masses = [D(1)] * len(values) if masses is None else masses
+    masses = [Decimal(1)] * len(values) if masses is None else masses
     return dot(masses, values) / sum(masses)
 
 
 def cvar(values, alpha):
-    left, total, share = D(1), D(0), 1 / (D(float(alpha)) * len(values))
+    left, total, share = Decimal(1), Decimal(0), 1 / (Decimal(float(alpha)) * len(values))
     for value in sorted(values, reverse=True):
         total += min(share, left) * value
         left -= min(share, left)
@@ -61,16 +61,16 @@ def chi2(values, lam):
     for k in range(1, n + 1):
         c = mean(ordered[:k]) + lam - lam * n / k
         if k == n or 1 + (ordered[k] - c) / lam <= 0:
-            t = [max(1 + (value - c) / lam, D(0)) for value in values]
+            t = [max(1 + (value - c) / lam, Decimal(0)) for value in values]
             return mean([a * b for a, b in zip(t, values, strict=True)]) - lam * mean([(a - 1) ** 2 / 2 for a in t])
     raise AssertionError
 
 
 def ball(cost, values, radius, strength):
     """min over λ ≥ strength of cost(λ) + (λ − strength)·radius, convex in λ: by thirds, on a scale of logarithms."""
-    low, high = D("1e-12"), D("1e6")
-    while high / low > D("1.0000000000000000000000001"):
-        a, b = low * (high / low) ** (D(1) / 3), low * (high / low) ** (D(2) / 3)
+    low, high = Decimal("1e-12"), Decimal("1e6")
+    while high / low > Decimal("1.0000000000000000000000001"):
+        a, b = low * (high / low) ** (Decimal(1) / 3), low * (high / low) ** (Decimal(2) / 3)
         at = [cost(values, strength + lam) + lam * radius for lam in (a, b)]
         low, high = (low, b) if at[0] <= at[1] else (a, high)
     return cost(values, strength + low) + low * radius
@@ -79,15 +79,15 @@ def ball(cost, values, radius, strength):
 RISKS = {
     "max": lambda u, o: max(u),
     "cvar": lambda u, o: cvar(u, o["alpha"]),
-    "kl": lambda u, o: kl(u, D(float(o["lam"]))),
-    "chi2": lambda u, o: chi2(u, D(float(o["lam"]))),
-    "kl-ball": lambda u, o: ball(kl, u, D(float(o["radius"])), D(float(o.get("strength", 0.0)))),
-    "chi2-ball": lambda u, o: ball(chi2, u, D(float(o["radius"])), D(float(o.get("strength", 0.0)))),
+    "kl": lambda u, o: kl(u, Decimal(float(o["lam"]))),
+    "chi2": lambda u, o: chi2(u, Decimal(float(o["lam"]))),
+    "kl-ball": lambda u, o: ball(kl, u, Decimal(float(o["radius"])), Decimal(float(o.get("strength", 0.0)))),
+    "chi2-ball": lambda u, o: ball(chi2, u, Decimal(float(o["radius"])), Decimal(float(o.get("strength", 0.0)))),
 }
 
 
 def penalty(w, l1, l2):
-    return D(float(l1)) * sum(map(abs, w)) + D(float(l2)) / 2 * dot(w, w)
+    return Decimal(float(l1)) * sum(map(abs, w)) + Decimal(float(l2)) / 2 * dot(w, w)
 
 
 def linear(X, y, loss):
@@ -102,7 +102,7 @@ def pairs(X, y, loss):
 
     def table(w):
         above, below = ([dot(row, w) for row in side] for side in (positive, negative))
-        return [[of(s - t, D(1)) for t in below] for s in above]
+        return [[of(s - t, Decimal(1)) for t in below] for s in above]
 
     return table
 
@@ -110,11 +110,11 @@ def pairs(X, y, loss):
 def better(F, w, steps=4):
     """A point no worse than w by Newton's method in decimals, derivatives by differences; F may have kinks."""
     w, value = decimals(w), F(decimals(w))
-    h, wide = D("1e-25"), D("1e-12")
+    h, wide = Decimal("1e-25"), Decimal("1e-12")
     for _ in range(steps):
         g = [(F(moved(w, j, h)) - F(moved(w, j, -h))) / (2 * h) for j in range(len(w))]
         step = newton(F, w, g, wide)
-        for part in (D(1), D("0.5"), D("0.1")):
+        for part in (Decimal(1), Decimal("0.5"), Decimal("0.1")):
             there = [a - part * b for a, b in zip(w, step, strict=True)]
             found = F(there)
             if found < value:
