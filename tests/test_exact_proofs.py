@@ -1,14 +1,31 @@
 """Certificates against rational arithmetic: the optimum of the data lies between the bounds, for every estimator."""
 
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
+from tests.reference import exact_objectives as objectives
 from tests.reference import exact_quadratics as exact
-from xrisk import MeanVariancePortfolio, PolicyEvaluator
+from xrisk import (
+    DROClassifier,
+    DRORegressor,
+    GroupDROClassifier,
+    GroupDRORegressor,
+    MeanVariancePortfolio,
+    MultiTaskGroupDROClassifier,
+    PartialAUCClassifier,
+    PNormPushClassifier,
+    PolicyEvaluator,
+    PrecisionAtKClassifier,
+    RobustLogisticRegression,
+    TopPushClassifier,
+    TwoWayPartialAUCClassifier,
+)
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
 def assert_between(certificate, optimum, kept):
@@ -100,3 +117,224 @@ def test_the_optimum_of_nearly_collinear_features_is_between_the_bounds(apart, l
 @pytest.mark.parametrize(("apart", "scale"), [(1e-4, 1.0), (1e-7, 1.0), (1.0, 1e8), (1e-4, 1e-8)])
 def test_values_of_nearly_collinear_features_are_certified(apart, scale):
     assert check_policy(apart, 4, scale).relative <= 1e-9
+
+
+def assert_proved(model, w, objective):
+    """The kept model is no worse than primal says, and no point found in decimals is below dual."""
+    known, kept = model.certificate_, objective(objectives.decimals(w))
+    size = abs(kept) * objectives.NEAR
+    if np.isfinite(known.primal):
+        assert kept <= Decimal(known.primal) + size
+    if np.isfinite(known.dual):
+        assert Decimal(known.dual) <= objectives.better(objective, w)[1] + size
+    return known
+
+
+def hard_rows(kind, seed, n=12, classes=True):
+    """Few rows, nearly degenerate in one way or another, targets and three groups."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 2))
+    y = X @ [1.0, -0.5] + 0.7 * rng.standard_normal(n)
+    if kind == "collinear":
+        X[:, 1] = X[:, 0] + 1e-8 * X[:, 1]
+    elif kind == "scales":
+        X *= [1e8, 1e-8]
+    elif kind == "offset":
+        X += [1e6, 0.0]
+    elif kind == "duplicates":
+        X[n // 2 :], y[n // 2 :] = X[: n // 2], y[: n // 2] + 0.5
+    elif kind == "far targets" and not classes:
+        y += 1e7
+    target = np.where(y > 0, 1, -1) if classes else y
+    target[:2] = (1, -1) if classes else target[:2]
+    return X, target, np.arange(n) % 3
+
+
+KINDS = ["plain", "collinear", "scales", "offset", "duplicates", "far targets"]
+DIVERGENCES = {"max": {}, "cvar": {"alpha": 0.5}, "kl": {"lam": 0.3}, "chi2": {"lam": 0.3}}
+CLASS_LOSSES, NUMBER_LOSSES = ["logistic", "hinge", "squared_hinge"], ["squared", "absolute", "huber"]
+
+
+def check_groups(estimator, loss, divergence, kind, seed, l2=1e-2, **more):
+    classes = estimator is GroupDROClassifier
+    X, y, groups = hard_rows(kind, seed, classes=classes)
+    numbers = DIVERGENCES[divergence]
+    model = estimator(divergence, **numbers, loss=loss, l2=l2, tol=1e-9, **more).fit(X, y, groups=groups)
+    losses = objectives.linear(X, y, loss)
+
+    def objective(w):
+        rows = losses(w)
+        means = [objectives.mean(rows[k::3]) for k in range(3)]
+        return objectives.RISKS[divergence](means, numbers) + objectives.penalty(w[:-1], model.l1, l2)
+
+    return assert_proved(model, model._packed(), objective)
+
+
+def grouped(losses):
+    estimators = {"logistic": GroupDROClassifier, "hinge": GroupDROClassifier, "squared_hinge": GroupDROClassifier}
+    return [(estimators.get(loss, GroupDRORegressor), loss) for loss in losses]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("estimator", "loss"), grouped(["logistic", "squared"]), ids=["classes", "numbers"])
+def test_groups_are_proved(estimator, loss, kind):
+    check_groups(estimator, loss, "kl", kind, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("divergence", DIVERGENCES)
+@pytest.mark.parametrize(("estimator", "loss"), grouped(CLASS_LOSSES + NUMBER_LOSSES), ids=str)
+def test_groups_of_any_loss_and_divergence_are_proved(estimator, loss, divergence, kind):
+    for seed in range(2):
+        for l2 in (1e-2, 1e-8):
+            check_groups(estimator, loss, divergence, kind, seed, l2)
+
+
+AMBIGUITIES = {
+    "kl": ("kl", {"strength": 0.3}, "kl", {"lam": 0.3}),
+    "chi2": ("chi2", {"strength": 0.3}, "chi2", {"lam": 0.3}),
+    "cvar": ("cvar", {"alpha": 0.3}, "cvar", {"alpha": 0.3}),
+    "kl-ball": ("kl", {"radius": 0.2}, "kl-ball", {"radius": 0.2}),
+    "chi2-ball": ("chi2", {"radius": 0.2, "strength": 0.1}, "chi2-ball", {"radius": 0.2, "strength": 0.1}),
+}
+
+
+def check_rows(loss, ambiguity, kind, seed, l2=1e-2):
+    word, given, risk, numbers = AMBIGUITIES[ambiguity]
+    classes = loss in CLASS_LOSSES
+    X, y, _ = hard_rows(kind, seed, classes=classes)
+    model = (DROClassifier if classes else DRORegressor)(word, **given, loss=loss, l2=l2, tol=1e-9).fit(X, y)
+    losses = objectives.linear(X, y, loss)
+
+    def objective(w):
+        return objectives.RISKS[risk](losses(w), numbers) + objectives.penalty(w[:-1], model.l1, l2)
+
+    w = model._packed()
+    if ambiguity in ("kl", "chi2", "cvar"):
+        return assert_proved(model, w, objective)
+    value = objective(objectives.decimals(w))  # of a ball, to the digits of a search for its price
+    assert (
+        Decimal(model.certificate_.dual) * (1 - Decimal("1e-20"))
+        <= value
+        <= Decimal(model.certificate_.primal) * (1 + Decimal("1e-20"))
+    )
+    return model.certificate_
+
+
+@pytest.mark.parametrize(
+    ("loss", "ambiguity", "kind"),
+    [
+        ("logistic", "kl", "offset"),
+        ("logistic", "cvar", "collinear"),
+        ("squared", "chi2", "scales"),
+        ("squared", "kl", "far targets"),
+        ("logistic", "kl-ball", "plain"),
+        ("squared", "chi2-ball", "duplicates"),
+    ],
+)
+def test_rows_are_proved(loss, ambiguity, kind):
+    check_rows(loss, ambiguity, kind, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("ambiguity", AMBIGUITIES)
+@pytest.mark.parametrize("loss", CLASS_LOSSES + NUMBER_LOSSES)
+def test_rows_of_any_loss_and_ambiguity_are_proved(loss, ambiguity, kind):
+    for seed in range(2):
+        for l2 in (1e-2, 1e-8):
+            check_rows(loss, ambiguity, kind, seed, l2)
+
+
+def p_norm(table, n):
+    return objectives.mean([objectives.mean(column) ** 4 for column in zip(*table, strict=True)])
+
+
+def at_the_top(table, n):
+    return objectives.mean([max(row) for row in table])
+
+
+def hardest_positives(table, n):
+    return objectives.cvar([objectives.mean(row) for row in table], 0.5)
+
+
+def hardest_pairs(table, n):
+    rows = sorted(table, key=sum, reverse=True)[: len(table) // 2]
+    return objectives.mean([objectives.mean(sorted(row, reverse=True)[: len(row) // 2]) for row in rows])
+
+
+RANKINGS = {
+    "p-norm": (PNormPushClassifier(loss="exponential"), "exponential", p_norm),
+    "top": (TopPushClassifier(loss="squared_hinge"), "squared_hinge", at_the_top),
+    "partial": (PartialAUCClassifier(0.5, surrogate="logistic"), "logistic", hardest_positives),
+    "two-way": (TwoWayPartialAUCClassifier(0.5, 0.5, surrogate="squared_hinge"), "squared_hinge", hardest_pairs),
+}
+
+
+def check_ranking(name, kind, seed, monkeypatch, l2=1e-2):
+    estimator, loss, objective = RANKINGS[name]
+    X, y, _ = hard_rows(kind, seed)
+    y[:] = np.where(np.arange(y.size) % 2, 1, -1)
+    kept = []
+    monkeypatch.setattr(PartialAUCClassifier, "_finish", lambda self, w, *rest: kept.append(w), raising=False)
+    monkeypatch.setattr(TwoWayPartialAUCClassifier, "_finish", lambda self, w, *rest: kept.append(w), raising=False)
+    model = clone(estimator).set_params(l2=l2, tol=1e-9).fit(X, y)
+    table = objectives.pairs(X, y, loss)
+    w = kept[-1] if kept else model.coef_[0]
+    return assert_proved(model, w, lambda w: objective(table(w), len(y)) + objectives.penalty(w, model.l1, l2))
+
+
+@pytest.mark.parametrize(("name", "kind"), [*zip(RANKINGS, KINDS, strict=False), ("partial", "collinear")])
+def test_rankings_are_proved(name, kind, monkeypatch):
+    check_ranking(name, kind, 0, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS[:-1])
+@pytest.mark.parametrize("name", RANKINGS)
+def test_rankings_of_any_kind_are_proved(name, kind, monkeypatch):
+    for seed in range(2):
+        for l2 in (1e-2, 1e-6):
+            check_ranking(name, kind, seed, monkeypatch, l2)
+
+
+@pytest.mark.parametrize("kind", ["plain", "offset"])
+def test_precision_at_k_is_proved(kind):
+    X, y, _ = hard_rows(kind, 1)
+    model = PrecisionAtKClassifier(3, l2=1.0, tol=1e-9).fit(X, y)
+    rows = objectives.decimals(X)
+
+    def objective(w):
+        s = [objectives.dot(row, w) for row in rows]
+        ranks = [sum(objectives.softplus(t - a) for t in s) for a, label in zip(s, y, strict=True) if label > 0]
+        return objectives.mean([objectives.softplus(rank - 3) for rank in ranks]) + objectives.penalty(w, model.l1, 1.0)
+
+    assert_proved(model, model.coef_[0], objective)
+
+
+@pytest.mark.parametrize("kind", KINDS[:-1])
+def test_perturbed_rows_are_proved(kind):
+    X, y, _ = hard_rows(kind, 2)
+    model = RobustLogisticRegression(l2=1e-3, tol=1e-9).fit(X, y)
+    losses = objectives.linear(X, y, "logistic")
+    assert_proved(
+        model,
+        model._packed(),
+        lambda w: objectives.mean(losses(w)) + objectives.penalty(w[:-1], model.l1, 1e-3),
+    )
+
+
+@pytest.mark.parametrize("kind", ["plain", "collinear"])
+def test_tasks_are_proved(kind):
+    X, y, groups = hard_rows(kind, 3)
+    tasks = np.arange(len(y)) // 6
+    model = MultiTaskGroupDROClassifier(l2=1e-2, tol=1e-9).fit(X, y, tasks=tasks, groups=groups)
+    losses = objectives.linear(X, y, "logistic")
+
+    def objective(w):
+        rows = losses(w)
+        worst = [max(objectives.mean(rows[first : first + 6][k::3]) for k in range(3)) for first in (0, 6)]
+        return objectives.mean(worst) + objectives.penalty(w[:-1], model.l1, 1e-2)
+
+    assert_proved(model, model._packed(), objective)

@@ -4,6 +4,7 @@ A newcomer adds a case, and is tested.
 """
 
 import itertools
+import operator
 import pickle
 import signal
 import threading
@@ -40,7 +41,7 @@ from xrisk import (
     TopPushClassifier,
     TwoWayPartialAUCClassifier,
 )
-from xrisk.certificate import NOTHING_PROVED, certify_measured
+from xrisk.certificate import NOTHING_PROVED
 from xrisk.functions import CVaRRisk
 from xrisk.solvers import ALEXR, Newton
 
@@ -196,9 +197,9 @@ def test_sparse_rows_are_the_same_rows(case, fitted, form):
 
 
 @every_case
-def test_single_precision_is_kept(case, fitted):
+def test_parameters_of_rows_in_single_precision_are_doubles(case, fitted):
     model = case.fit(X.astype(np.float32))
-    assert model.coef_.dtype == model.intercept_.dtype == np.float32
+    assert model.coef_.dtype == model.intercept_.dtype == np.float64  # what is certified is not rounded
     np.testing.assert_allclose(model.coef_, fitted[id(case)].coef_, atol=1e-4)
 
 
@@ -435,11 +436,14 @@ def test_a_certificate_has_what_is_left_of_the_time(case, monkeypatch):
 
 @every_case
 def test_ctrl_c_during_the_certificate_keeps_the_model(case, monkeypatch, heard):
-    def pressed(*args):
-        signal.raise_signal(signal.SIGINT)
-        return certify_measured(*args)
+    where = "policy.certify_squares" if case is CASES["policy"] else "base.certify_measured"
+    certified = operator.attrgetter(where)(xrisk.estimators)
 
-    monkeypatch.setattr("xrisk.estimators.base.certify_measured", pressed)
+    def pressed(*args, **options):
+        signal.raise_signal(signal.SIGINT)
+        return certified(*args, **options)
+
+    monkeypatch.setattr(f"xrisk.estimators.{where}", pressed)
     with pytest.warns(ConvergenceWarning, match="the budget of iterations is used up; no gap is certified"):
         model = case.fit(solver=ALEXR(), max_iter=5)
     assert model.stop_ is Stop.ITERATIONS

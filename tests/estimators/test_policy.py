@@ -149,9 +149,9 @@ def test_columns_of_unlike_scales_are_certified():
     assert model.certificate_.relative <= 1e-6
 
 
-def test_single_precision_is_kept():
+def test_features_in_single_precision_have_values_in_double():
     model = fitted(PHI.astype(np.float32), tol=1e-3)
-    assert model.coef_.dtype == np.float32
+    assert model.coef_.dtype == np.float64
     np.testing.assert_allclose(model.coef_, BEST, rtol=1e-4)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from xrisk.inner import Deviations, draw, exact_values, inner_samples, new_batch
+from xrisk.inner import Deviations, draw, exact_values, inner_samples, new_batch, sample_lipschitz
 from xrisk.inner.numbered import draw_part, sample_parts, sample_range
 
 RNG = np.random.default_rng(0)
@@ -45,3 +45,10 @@ def test_every_pair_is_a_sample():
     assert [sample_range(INNER, i) for i in (0, 6)] == [(0, 7), (42, 49)]
     group, first, share = sample_parts(INNER, 4, 14)
     assert (group[:3].tolist(), first[:3].tolist(), share[0]) == ([0, 0, 1], [0, 4, 0], 4 / 7)
+
+
+def test_the_steepest_sample_is_the_largest_difference_of_two_rows(monkeypatch):
+    largest = max(np.linalg.norm(a - b) for a in RETURNS for b in RETURNS)
+    assert sample_lipschitz(INNER) == pytest.approx(largest)
+    monkeypatch.setattr("xrisk.inner.deviations.ALL_PAIRS", 1)  # of many rows a bound
+    assert largest <= sample_lipschitz(INNER) <= 2.0 * largest

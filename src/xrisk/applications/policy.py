@@ -180,10 +180,9 @@ def residual_squares(chain: Any, features: Any, discount: float, l2: float, stat
     blocks = ((slice(low, low + BLOCK), rows[low : low + BLOCK]) for low in range(0, targets.size, BLOCK))
     norms = column_norms(share, blocks, d)[0]
     each = EPS * (2 * chain.longest() + 16)  # a probability and a mean over successors
-    largest = np.asarray(
-        abs(placed).max(axis=0).toarray() if scipy.sparse.issparse(placed) else abs(placed).max(axis=0)
-    )
-    loose, none = each * (1.0 + gamma) * largest.reshape(-1), np.zeros(d)
+    most = abs(placed).max(axis=0)
+    most = most.toarray().reshape(-1) if scipy.sparse.issparse(most) else most
+    loose, none = each * (1.0 + gamma) * most, np.zeros(d)
 
     def residuals(w: np.ndarray, doubled: bool) -> Residuals:
         values = _values(placed, w, doubled)

@@ -12,6 +12,7 @@ from xrisk.certificate.least_squares import BLOCK as PROVED_BLOCK
 from xrisk.certificate.least_squares import Residuals, Squares, column_norms, sum_rounding
 from xrisk.certificate.rounding import EPS
 from xrisk.data.rows import as_numbers, as_rows, frozen
+from xrisk.data.threads import give_way
 from xrisk.functions import (
     AffineLoss,
     Hyperplane,
@@ -199,6 +200,7 @@ def _deviations(returns: np.ndarray, share: np.ndarray, w: np.ndarray, known: Mo
     found, error = np.empty((2, len(returns)))
     about = float(scores(known.mean[None, :], w).high[0])
     for low in range(0, len(returns), PROVED_BLOCK):
+        give_way()
         part = slice(low, low + PROVED_BLOCK)
         high, rest, off = scores(returns[part].astype(np.float64), w)
         found[part] = (high - about) + rest

@@ -17,6 +17,7 @@ from xrisk.certificate.bounds import NOTHING_PROVED, Certificate, between
 from xrisk.certificate.penalties import bound_conjugate, distance_above
 from xrisk.certificate.rounding import EPS, TINY
 from xrisk.compile import worthwhile
+from xrisk.data.threads import give_way, one_thread_each
 from xrisk.functions import Hyperplane, L1Ball, LeveragedBudget, NonNegative, NoPenalty
 from xrisk.generic import generic
 from xrisk.problem import apply_prox
@@ -53,6 +54,7 @@ class Squares(NamedTuple):
     def blocks(self) -> Iterator[tuple[slice, Any]]:
         """The rows, block after block."""
         for low in range(0, self.share.size, BLOCK):
+            give_way()
             part = slice(low, min(low + BLOCK, self.share.size))
             yield part, self.rows(part.start, part.stop)
 
@@ -131,6 +133,11 @@ def certify_squares(F: Squares, domain: Any, below: Below, w: np.ndarray, *, tol
     ``below`` bounds the optimum by what is seen at a point, without the curvature. With ``steps`` Newton's steps on the
     face of w lead to the digits that the data have, where those of a rewritten problem have ended.
     """
+    with one_thread_each(), np.errstate(over="ignore", invalid="ignore"):  # infinities are bounds as well
+        return _certified(F, domain, below, w, tol, steps)
+
+
+def _certified(F: Squares, domain: Any, below: Below, w: np.ndarray, tol: float, steps: int) -> Proof:
     found, white = Proof(w, np.nan, NOTHING_PROVED), None
     for attempt in range(2 + steps):
         seen = look_at(F, w, doubled=attempt > 0)

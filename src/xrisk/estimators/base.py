@@ -17,6 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from xrisk.applications import LOSSES
 from xrisk.auto import Auto, pass_seconds
 from xrisk.certificate import NOTHING_PROVED, Certificate, certify_measured, measured
+from xrisk.certificate.least_squares import Proof
 from xrisk.data.matrices import refuse_broken
 from xrisk.data.threads import Interrupted, interruptible
 from xrisk.estimators.watching import Callbacks, CallbackSupport, GapBar, with_callbacks
@@ -33,6 +34,7 @@ from xrisk.solvers.base import PROVED_ENDINGS, check_positive, whole
 LARGEST_TARGET = 1e150
 USER = 4  # frames up from where a fit warns to where it is called
 PERFECT = 1e-12  # of the objective at the start: what rounding leaves of it
+BLOCK = 2**20  # numbers of rows that are multiplied at a time
 GRACE = 0.5  # seconds that a certificate may take after the time of a fit is up
 
 # what stands in the docstrings of all of them
@@ -63,6 +65,14 @@ FITTED = """    certificate_ : Certificate
     n_iter_ : int
         Iterations done.
 """
+
+
+def linear_scores(X: Any, coef: np.ndarray) -> np.ndarray:
+    """X coefᵀ (rows, scores); rows of single precision are not copied whole to be multiplied by doubles."""
+    if scipy.sparse.issparse(X):
+        return np.asarray(X @ coef.T)
+    step = max(BLOCK // X.shape[1], 1)
+    return np.concatenate([X[low : low + step] @ coef.T for low in range(0, max(X.shape[0], 1), step)])
 
 
 def _check_limit(name: str, value: Any) -> None:
@@ -157,6 +167,13 @@ class _Telling:
 def _is_perfect(known: Certificate, trace: Trace) -> bool:
     """Whether nothing is left of the objective at the start: an optimum of zero has no digits to compare a gap with."""
     return bool(trace.points) and max(known.gap, known.primal) <= PERFECT * abs(trace.points[0].value)
+
+
+def settled(result: Result, proof: Proof) -> Result:
+    """The result at the point of the proof."""
+    if result.trace.points:
+        result.trace.points[-1] = result.trace.points[-1]._replace(value=proof.value, bound=proof.certificate.dual)
+    return replace(result, w=proof.w, value=proof.value, certificate=proof.certificate)
 
 
 class LinearRobust(CallbackSupport, BaseEstimator):
@@ -284,16 +301,24 @@ class LinearRobust(CallbackSupport, BaseEstimator):
 
     def _certified(self, problem: Problem, result: Result) -> Certificate:
         """The certificate of a result that has none, in the time left; if none is, the first bound, if it is cheap."""
+
+        def prove(hurried: bool) -> Certificate:
+            return self._bounds(problem, result, np.inf if hurried else 0.0)
+
+        return self._in_time(problem, result, prove) or NOTHING_PROVED
+
+    def _in_time(self, problem: Problem, result: Result, prove: Callable[[bool], Any]) -> Any:
+        """What ``prove`` finds in the time left, told whether it must hurry; None where there is too little."""
         hurried = result.stop in (Stop.SECONDS, Stop.INTERRUPTED)
         if hurried and 2.0 * pass_seconds(Auto(), problem) > GRACE:
-            return NOTHING_PROVED
+            return None
         left = 0.0 if hurried else np.inf if self.max_seconds is None else self.max_seconds - result.progress.elapsed
         end = now() + max(left, GRACE)
         with ctrl_c() as pressed, interruptible(lambda: bool(pressed) or now() > end):
             try:
-                return self._bounds(problem, result, np.inf if hurried else 0.0)
+                return prove(hurried)
             except Interrupted:
-                return NOTHING_PROVED
+                return None
 
     def _bounds(self, problem: Problem, result: Result, enough: float) -> Certificate:
         """What full passes prove of the result; others are tried while the relative gap is above ``enough``."""
@@ -339,11 +364,10 @@ class LinearRobust(CallbackSupport, BaseEstimator):
         return coef.reshape(-1)
 
     def _model(self, w: np.ndarray, training: Training) -> dict[str, Any]:
-        """What ``w`` is as fitted attributes, in the type of the data."""
+        """What ``w`` is as fitted attributes, to the last digit: it is what the certificate is of."""
         rows = w.reshape(self._n_scores(), -1)
         coef, intercept = (rows[:, :-1], rows[:, -1]) if self._has_intercept() else (rows, np.zeros(rows.shape[0]))
-        dtype = training.X.dtype
-        return {"coef_": np.array(coef, dtype=dtype), "intercept_": np.array(intercept, dtype=dtype)}
+        return {"coef_": coef.copy(), "intercept_": intercept.copy()}
 
     def _keep(self, problem: Problem, result: Result, training: Training) -> None:
         for name, value in self._model(result.w, training).items():
@@ -358,8 +382,7 @@ class LinearRobust(CallbackSupport, BaseEstimator):
         check_is_fitted(self)
         refuse_broken("X", X)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        scores = X @ np.atleast_2d(self.coef_).T
-        return (scores.toarray() if scipy.sparse.issparse(scores) else np.asarray(scores)) + self.intercept_
+        return linear_scores(X, np.atleast_2d(self.coef_)) + self.intercept_
 
     def _loss(self) -> Any:
         if not isinstance(self.loss, str):

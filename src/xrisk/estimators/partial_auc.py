@@ -267,9 +267,8 @@ class RegionClassifier(TwoClassRobust):
         if known.any():
             scores, target = held_out[known], target[known]
         slope, shift = log_odds(scores, target, float((training.target > 0).mean()))
-        dtype = training.X.dtype
-        self.coef_ = np.array(slope / units.unit * w, dtype=dtype)[None, :]
-        self.intercept_ = np.array([shift - slope * units.zero / units.unit], dtype=dtype)
+        self.coef_ = (slope / units.unit * w)[None, :]
+        self.intercept_ = np.array([shift - slope * units.zero / units.unit])
         fpr, tpr, thresholds = roc_curve(target > 0, slope * scores + shift)
         kept = np.unique(np.linspace(0, fpr.size - 1, min(CURVE, fpr.size)).astype(np.int64))
         self.roc_fpr_, self.roc_tpr_ = fpr[kept], tpr[kept]
@@ -281,7 +280,7 @@ class RegionClassifier(TwoClassRobust):
         return ranking_of(Pairs(as_rows(X), positive, negative), *self._rates())
 
     def _model(self, w: np.ndarray, training: Training) -> dict[str, Any]:
-        return {"coef_": np.array(w, dtype=training.X.dtype)[None, :], "intercept_": np.zeros(1, training.X.dtype)}
+        return {"coef_": w.copy()[None, :], "intercept_": np.zeros(1)}
 
     def set_threshold(self, *, max_fpr: float | None = None, min_tpr: float | None = None) -> Any:
         """Choose the threshold of ``predict`` by a budget, on the ROC curve of the fit.

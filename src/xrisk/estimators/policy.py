@@ -10,10 +10,11 @@ from sklearn.utils.validation import _check_y, check_consistent_length, validate
 from xrisk.applications.arguments import as_number
 from xrisk.applications.chain_arguments import Names, chain_of, finite_rewards
 from xrisk.applications.policy import averaged_problem, penalty_on, residual_problem, residual_squares, state_features
-from xrisk.certificate.least_squares import STEPS, certify_squares, look_at, ridge_below
+from xrisk.certificate import NOTHING_PROVED
+from xrisk.certificate.least_squares import STEPS, Proof, Squares, certify_squares, look_at, ridge_below
 from xrisk.data.matrices import refuse_broken
 from xrisk.data.rows import refuse_masked
-from xrisk.estimators.base import FITTED, PERFECT, SOLVING, LinearRobust, Training
+from xrisk.estimators.base import FITTED, PERFECT, SOLVING, LinearRobust, Training, settled
 from xrisk.estimators.watching import with_callbacks
 from xrisk.functions import NoPenalty
 from xrisk.functions.parameters import require
@@ -170,21 +171,25 @@ class PolicyEvaluator(LinearRobust):
 
     def _settled(self, problem: Problem, result: Result, training: Training) -> Result:
         """The result proved of the residuals themselves: rewritten, the objective errs by rounding."""
-        features, (chain, weight) = state_features(training.X), training.beside
-        ours, hurried = isinstance(self.solver, str), result.stop in (Stop.SECONDS, Stop.INTERRUPTED)
-        with np.errstate(over="ignore", invalid="ignore"):  # infinities are bounds as well
-            F = residual_squares(chain, features, self.discount, self.l2, weight)
-            tol, below = np.inf if hurried else self.tol, partial(ridge_below, F)
-            proof = certify_squares(F, NoPenalty(), below, result.w, tol=tol, steps=STEPS if ours else 0)
-            start = look_at(F, np.zeros(result.w.size), doubled=False).value
+        F = self._squares(training)
+        start = look_at(F, np.zeros(result.w.size), doubled=False).value
+
+        def prove(hurried: bool) -> Proof:
+            tol, steps = np.inf if hurried else self.tol, STEPS if isinstance(self.solver, str) else 0
+            return certify_squares(F, NoPenalty(), partial(ridge_below, F), result.w, tol=tol, steps=steps)
+
+        proof = self._in_time(problem, result, prove) or Proof(result.w, result.value, NOTHING_PROVED)
         known, stop = proof.certificate, result.stop
         if known.relative <= self.tol:
             stop = Stop.CONVERGED
         elif stop in (Stop.CONVERGED, Stop.PERFECT, Stop.ROUNDING):
             stop = Stop.PERFECT if known.primal <= PERFECT * start else Stop.ROUNDING
-        if result.trace.points:
-            result.trace.points[-1] = result.trace.points[-1]._replace(value=proof.value, bound=known.dual)
-        return replace(result, w=proof.w, value=proof.value, certificate=known, stop=stop)
+        return replace(settled(result, proof), stop=stop)
+
+    def _squares(self, training: Training) -> Squares:
+        features, (chain, weight) = state_features(training.X), training.beside
+        with np.errstate(over="ignore", invalid="ignore"):  # infinities are bounds as well
+            return residual_squares(chain, features, self.discount, self.l2, weight)
 
     def _keep(self, problem: Problem, result: Result, training: Training) -> None:
         super()._keep(problem, result, training)

@@ -21,7 +21,7 @@ from xrisk.applications.portfolio import (
     returns_squares,
 )
 from xrisk.auto import Auto
-from xrisk.certificate import Certificate, between
+from xrisk.certificate import NOTHING_PROVED, Certificate, between
 from xrisk.certificate.least_squares import STEPS, Proof, Squares, certify_squares, conjugate_below, whitening
 from xrisk.estimators.base import (
     FITTED,
@@ -31,6 +31,7 @@ from xrisk.estimators.base import (
     LinearRobust,
     Training,
     check_finite,
+    settled,
     with_callbacks,
 )
 from xrisk.functions import Hyperplane, NonNegative, NoPenalty, SolidSimplex, penalty_conjugate, penalty_convexity
@@ -260,19 +261,16 @@ class MeanVariancePortfolio(LinearRobust):
         domain, below = limits, partial(conjugate_below, penalty=domain_penalty(self.l2, limits))
         if limits is None:
             domain = NoPenalty()
-        ours, hurried = isinstance(self.solver, str), result.stop in (Stop.SECONDS, Stop.INTERRUPTED)
-        F, steps = self._squares(training), STEPS if ours and not hurried else 0
-        with np.errstate(over="ignore", invalid="ignore"):  # infinities are bounds as well
+        F, ours = self._squares(training), isinstance(self.solver, str)
+
+        def prove(hurried: bool) -> Proof:
             if ours and _holds_nothing(domain, F, training.X):
-                proof = Proof(np.zeros(result.w.size), 0.0, between(0.0, 0.0))
-            else:
-                tol = np.inf if hurried else EXACT
-                proof = certify_squares(F, domain, below, result.w, tol=tol, steps=steps)
-            stop = self._stop(result.stop, proof.certificate, _reach(domain, F))
-        if result.trace.points:
-            last = result.trace.points[-1]
-            result.trace.points[-1] = last._replace(value=proof.value, bound=proof.certificate.dual)
-        return replace(result, w=proof.w, value=proof.value, certificate=proof.certificate, stop=stop)
+                return Proof(np.zeros(result.w.size), 0.0, between(0.0, 0.0))
+            tol, steps = np.inf if hurried else EXACT, STEPS if ours else 0
+            return certify_squares(F, domain, below, result.w, tol=tol, steps=steps)
+
+        proof = self._in_time(problem, result, prove) or Proof(result.w, result.value, NOTHING_PROVED)
+        return replace(settled(result, proof), stop=self._stop(result.stop, proof.certificate, _reach(domain, F)))
 
     def _stop(self, ended: Stop, known: Certificate, reach: float) -> Stop:
         if known.relative <= self.tol:
@@ -284,7 +282,8 @@ class MeanVariancePortfolio(LinearRobust):
     def _squares(self, training: Training) -> Squares:
         known = training.beside.moments
         stated = {"risk_aversion": self.risk_aversion, "l2": self.l2}
-        return returns_squares(training.X, training.weight, known, **stated)
+        with np.errstate(over="ignore", invalid="ignore"):  # infinities are bounds as well
+            return returns_squares(training.X, training.weight, known, **stated)
 
     def _advice(self, result: Result) -> str:
         if not self.l2 and self.leverage is None and not np.isfinite(result.certificate.relative):
@@ -414,6 +413,11 @@ def _holds_nothing(domain: Any, F: Squares, X: np.ndarray) -> bool:
 
 def _reach(domain: Any, F: Squares) -> float:
     """About how much returns of this size can change the objective."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _finite_reach(domain, F)
+
+
+def _finite_reach(domain: Any, F: Squares) -> float:
     sizes = np.abs(F.linear) + F.norms
     held = F.factor * F.norms**2 + 0.5 * F.l2
     free = float(np.max(np.divide(sizes**2, 4.0 * held, out=np.zeros_like(held), where=held > 0.0)))

@@ -3,11 +3,10 @@
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from xrisk.applications import CLASS_LOSSES, p_norm_push, precision_at_k, top_push
 from xrisk.applications.arguments import quoted
-from xrisk.estimators.base import FITTED, SOLVING, Training, TwoClassRobust
+from xrisk.estimators.base import FITTED, SOLVING, Training, TwoClassRobust, linear_scores
 from xrisk.problem import Problem
 from xrisk.registry import savable
 
@@ -44,10 +43,8 @@ class RankingClassifier(TwoClassRobust):
 
     def _model(self, w: np.ndarray, training: Training) -> dict[str, Any]:
         model = super()._model(w, training)
-        scores = training.X @ model["coef_"].T
-        scores = scores.toarray() if scipy.sparse.issparse(scores) else scores
-        threshold = balanced_threshold(np.asarray(scores, dtype=np.float64)[:, 0], training.target)
-        return {**model, "intercept_": np.array([-threshold], dtype=training.X.dtype)}
+        threshold = balanced_threshold(linear_scores(training.X, model["coef_"])[:, 0], training.target)
+        return {**model, "intercept_": np.array([-threshold])}
 
 
 def balanced_threshold(scores: np.ndarray, target: np.ndarray) -> float:

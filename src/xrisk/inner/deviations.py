@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from scipy.spatial.distance import pdist
 
 from xrisk.data.rows import Dense, frozen
 from xrisk.functions.loss import AffineLoss
@@ -10,8 +11,10 @@ from xrisk.inner.affine import affine_batches
 from xrisk.inner.groups import Groups
 from xrisk.inner.models import LinearModel
 from xrisk.inner.numbered import draw_part, sample_range
-from xrisk.inner.oracle import draw, inner_count, inner_samples, inner_size, uniform_index
+from xrisk.inner.oracle import draw, inner_count, inner_samples, inner_size, sample_lipschitz, uniform_index
 from xrisk.inner.passes import as_linear_groups
+
+ALL_PAIRS = 4000  # rows at the most of which every difference is looked at
 
 
 @affine_batches
@@ -42,6 +45,13 @@ def _(g):
 @inner_size.of(Deviations)
 def _(g):
     return g.rows.shape[1]
+
+
+@sample_lipschitz.of(Deviations)
+def _(g):
+    if g.rows.shape[0] <= ALL_PAIRS:
+        return float(pdist(g.rows).max(initial=0.0))  # a sample is a difference of two rows
+    return float(np.sort(np.linalg.norm(g.rows, axis=1))[-2:].sum())
 
 
 @draw.of(Deviations)

@@ -68,11 +68,12 @@ class STACO1(NamedTuple):
     Notes
     -----
     θ₀ = k₁/n₊ and θ₁ = k₂/n₋ as the problem has them, so that it is the loss of the k₁ lowest positives against the k₂
-    highest negatives. The paper has no penalty, ours is taken by its prox. It starts at s = s′ = 1: with a loss
-    below 1 at w = 0 nothing moves until the thresholds have come down, each of them in one of n₊/S iterations, hence
-    our 0. Gradients grow as 1/(θ₀θ₁): the default steps are for shares of a half or so, and for small ones they should
-    shrink as θ₀θ₁ does. The pass of `ExactThresholds` is not among the declared oracle calls, as that of a first
-    threshold is not elsewhere. The duals reported are the last yᵢ/θ₀.
+    highest negatives. The paper has no penalty, ours is taken by its prox. Deviations: thresholds start at 0, where
+    s = s′ = 1 is printed (with a loss below 1 at w = 0 nothing would move until they have come down, each in one of
+    n₊/S iterations), and the margin of a pair is fixed at 1 (0.5 in the paper). Gradients grow as 1/(θ₀θ₁): the default
+    steps are for shares of a half or so, and for small ones they should shrink as θ₀θ₁ does. The pass of
+    `ExactThresholds` is not among the declared oracle calls, as that of a first threshold is not elsewhere. The duals
+    reported are the last yᵢ/θ₀.
 
     References
     ----------

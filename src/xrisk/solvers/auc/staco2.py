@@ -91,10 +91,11 @@ class STACO2(NamedTuple):
     Notes
     -----
     The printed (10) and (11) divide the pull by θ₀ as well, which is the method for γθ₀ instead of γ; the gradient of
-    (8), whose stage it is, does not. Thresholds of positives that are not sampled stand still, pull included, and their
-    means are brought up to date when they move and when the stage ends: an iteration costs O(S), the end of a stage
-    O(n₊). A stage reports the mean of its iterates so far. The paper has no penalty and starts at s = s′ = 1, see
-    `STACO1`; it does not say how long stages are. As there, s′ has no pull of its own.
+    (8), whose stage it is, does not. Thresholds of positives that are not sampled stand still, pull included, and
+    their means are brought up to date when they move and when the stage ends: an iteration costs O(S), the end of a
+    stage O(n₊). A stage reports the mean of its iterates so far. The paper has no penalty, starts at s = s′ = 1 (ours
+    at 0) and has a margin of 0.5 for a pair (ours is 1), see `STACO1`; it does not say how long stages are. As there,
+    s′ has no pull of its own.
 
     References
     ----------

@@ -53,10 +53,11 @@ class FastDRO(NamedTuple):
 
     Notes
     -----
-    It minimises the mean risk of a batch, which is below the risk of all rows: by about 1/√B for balls and CVaR, 1/B
-    for prices (recalled). Larger batches, or `FastDROMLMC`, come closer. KL balls are not in the authors' code, and
-    are taken in the same way. The prox has the step s′ that momentum comes to: with s it would weigh r by 1 − μ. q is
-    exact, O(B) to O(B log B). With unequal masses p every row counts n·pᵢ times.
+    It minimises the mean risk of a batch, which is below the risk of all rows: by about 1/B for prices, and for balls
+    and CVaR where the inverse distribution function of the losses is Lipschitz (Qi et al. 2022, Table 1), else 1/√B.
+    Larger batches, or `FastDROMLMC`, come closer. KL balls are not in the authors' code, and are taken in the same
+    way. The prox has the step s′ that momentum comes to: with s it would weigh r by 1 − μ. q is exact, O(B) to O(B log
+    B). With unequal masses p every row counts n·pᵢ times.
 
     References
     ----------
@@ -89,7 +90,7 @@ class FastDRO(NamedTuple):
             "verified",
             values="B",
             gradients="B",
-            rate="convex 1/ε² with B = 1/ε² for balls and CVaR, B = 1/ε for prices",
+            rate="convex 1/ε³: 1/ε² steps with B = 1/ε",
             needs=(ROWS, WORST_CASE),
         )
 

@@ -35,7 +35,8 @@ class RSCDRO(NamedTuple):
     -----
     Lemma 4 halves the target of every stage: β and η by ½, lengths by 2. `xrisk.solvers.theory.rscdro_setting` has its
     constants. μx stands inside the moving average of the gradient, as in the paper. Stopping a stage after a random
-    number of iterations has the law of going on from a random iterate of it; the experiments of the paper cut the step
+    number of iterations has the law of going on from a random iterate of it: here one of 1, …, T moves, where 0, …,
+    T − 1 are printed, so that no stage stands still. The experiments of the paper cut the step
     once, by 10. What is reported is the average of all iterates, or that of ``solver.average``.
 
     References

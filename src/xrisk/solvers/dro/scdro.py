@@ -77,7 +77,8 @@ class SCDRO(NamedTuple):
     -----
     The paper keeps s itself, which overflows for v/λ > 709; in the logarithm nothing can: s ≥ β mean exp(v/λ), so that
     no Pᵢ exceeds B/β. U is added up as ρ + mean Pᵢ(σ − vᵢ/λ) + σ(1 − mean Pᵢ), where nothing large cancels. The true
-    derivative in λ, ρ − KL(p), lies in [ρ − log n, ρ]: the averaged U is clipped to it where it is used. The paper has
+    derivative in λ, ρ − KL(p), lies in [ρ − log n, ρ]: the averaged U is always clipped to it where it is used. The
+    printed method does not clip, and cannot be run so: U then leaves the range of floats with s. The paper has
     one step size for w and λ, projections in place of our prox, and an upper bound on λ that is never active at the
     optimum. The paper's L_F, and with it the theorem's step, is exponential in 1/λ₀; the true one is not, see
     `xrisk.solvers.theory.scdro_setting`. s forgets at the rate β: where a step changes v/λ by more than β or so,

@@ -68,8 +68,9 @@ class SVRPDAII(NamedTuple):
 
     Notes
     -----
-    Memory beside the data is O(n m + d). The supplement prints the Jacobian in U at the iterate and on the samples of
-    the dual step; it must be at the snapshot, on samples of its own, or U is biased. No rate is proved.
+    Memory beside the data is O(n m + d). The Jacobian in U is at the snapshot, on samples of its own, as the text of
+    the supplement's section B says; its equation (7), at the iterate on the samples of the dual step, would make U
+    biased. No rate is proved.
 
     References
     ----------
