@@ -8,7 +8,7 @@ from sklearn.metrics import roc_curve
 
 from xrisk.applications import group_dro
 from xrisk.auto import Auto
-from xrisk.data.products import column_squares, row_adjoint, row_scores
+from xrisk.data.products import Centred, column_squares, less_offset, row_adjoint, row_scores
 from xrisk.data.rows import as_rows
 from xrisk.run import Budget, Stop, TracePoint, minimize
 from xrisk.run.clock import now
@@ -18,6 +18,7 @@ from xrisk.solvers.newton.smoothed import LARGEST_COLUMN
 SPREAD = 2.0  # standard deviation of the scores that the sigmoid is applied to
 ITERATIONS = 100  # of the start; some fifteen are enough but for columns with an entry that dwarfs all others
 CURVE = 2000  # points of the ROC curve that are kept, about
+FEW_DIGITS = 64.0  # spacings of stored numbers
 HURRY = 1e-3  # seconds left of a time that is up
 
 
@@ -133,6 +134,22 @@ def check_columns(X: Any) -> None:
         raise ValueError(
             f"columns of X must be at most {LARGEST_COLUMN:g} in size for squares to be finite: scale them"
         )
+
+
+def few_digits(X: Any) -> str | None:
+    """A sentence on a column that varies by hardly more than its storage can tell apart; None where there is none."""
+    rows = less_offset(as_rows(X))
+    if not isinstance(rows, Centred):
+        return None
+    spread, sizes = np.sqrt(column_squares(rows)), np.abs(rows.centre)
+    for j in rows.far[spread[rows.far] <= FEW_DIGITS * np.finfo(X.dtype).eps * sizes[rows.far]].tolist():
+        column = X[:, [j]]
+        if column.max() > column.min():
+            return (
+                f"column {j} of X is about {rows.centre[j]:.3g} and varies by {spread[j]:.2g}, of which {X.dtype} keeps "
+                "one digit or two: subtract its mean before it is stored so, or leave the column out"
+            )
+    return None
 
 
 def column_scale(X: Any) -> np.ndarray:

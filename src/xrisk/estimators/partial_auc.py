@@ -21,6 +21,7 @@ from xrisk.estimators.anchored import (
     Descent,
     FoldTable,
     check_columns,
+    few_digits,
     kept_curve,
     log_odds,
     prudent,
@@ -126,6 +127,8 @@ class RegionClassifier(TwoClassRobust):
         """
         training = self._training(X, y)
         check_columns(training.X)
+        if (told := few_digits(training.X)) is not None:
+            warnings.warn(told, UserWarning, stacklevel=USER - 1)
         share = float((training.target > 0).mean())
         if share > COMMON and self.classes_.dtype.kind not in "biuf":  # of numbers it is clear which
             rare, common = self.classes_.tolist()

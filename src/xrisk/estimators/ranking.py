@@ -1,5 +1,6 @@
 """Linear scores for the top of a list."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,8 @@ import scipy.sparse
 
 from xrisk.applications import CLASS_LOSSES, p_norm_push, precision_at_k, top_push
 from xrisk.applications.arguments import quoted
-from xrisk.estimators.base import FITTED, SOLVING, Training, TwoClassRobust
+from xrisk.estimators.anchored import few_digits
+from xrisk.estimators.base import FITTED, SOLVING, USER, Training, TwoClassRobust
 from xrisk.problem import Problem
 from xrisk.registry import savable
 
@@ -35,6 +37,12 @@ SHARED = (
 
 class RankingClassifier(TwoClassRobust):
     """A score without intercept, and a threshold chosen after the fit; scores are no probabilities."""
+
+    def _training(self, X: Any, y: Any, sample_weight: Any = None) -> Training:
+        training = super()._training(X, y, sample_weight)
+        if (told := few_digits(training.X)) is not None:
+            warnings.warn(told, UserWarning, stacklevel=USER)
+        return training
 
     def _has_intercept(self) -> bool:
         return False
