@@ -4,10 +4,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_curve
 
 from xrisk.applications import group_dro
 from xrisk.auto import Auto
-from xrisk.data.products import column_squares
+from xrisk.data.products import Centred, column_squares, less_offset, row_adjoint, row_scores
 from xrisk.data.rows import as_rows
 from xrisk.run import Budget, Stop, TracePoint, minimize
 from xrisk.run.clock import now
@@ -16,7 +17,25 @@ from xrisk.solvers.newton.smoothed import LARGEST_COLUMN
 
 SPREAD = 2.0  # standard deviation of the scores that the sigmoid is applied to
 ITERATIONS = 100  # of the start; some fifteen are enough but for columns with an entry that dwarfs all others
+CURVE = 2000  # points of the ROC curve that are kept, about
+FEW_DIGITS = 64.0  # spacings of stored numbers
 HURRY = 1e-3  # seconds left of a time that is up
+
+
+class ChosenStart(NamedTuple):
+    """What cross-validation found."""
+
+    start: str
+    anchor: float  # inf: the start itself
+    scores: np.ndarray  # (rows,) of rows held out; NaN of rows that were not used
+
+
+class FoldTable(NamedTuple):
+    """What folds are cut from."""
+
+    X: Any
+    rows: Any  # X less the offsets of its columns
+    target: np.ndarray
 
 
 class Descent:
@@ -52,6 +71,10 @@ class Descent:
             return Stop.SECONDS
         return Stop.ITERATIONS if len(self.points) >= limit else Stop.LOCAL
 
+    def asked(self) -> bool:
+        """Whether passes over the data are to stop; any thread may ask."""
+        return bool(self._pressed) or now() > self._end
+
     def budget(self) -> Budget:
         """What a model to start from may take."""
         left = None if self._end == np.inf else max(self._end - now(), HURRY)
@@ -62,32 +85,45 @@ class Descent:
         self._pressed.append(True)
 
 
-def start_model(X: Any, target: np.ndarray, start: str, descent: Descent) -> np.ndarray:
-    """The logistic model of the rows, or of classes of equal weight, its scores scaled to a deviation of two.
+def start_model(
+    X: Any, target: np.ndarray, start: str, descent: Descent, learn: np.ndarray | slice = slice(None)
+) -> np.ndarray:
+    """The logistic model of the rows to learn from, or of classes of equal weight, its scores of a deviation of two.
 
-    Where the time was too short for any, the difference of the means of the classes.
+    Where the time was too short for any, the difference of the means of the classes. Other rows weigh nothing: to
+    leave them out would copy the rest.
     """
-    shares = np.where(target > 0, 1.0 / (target > 0).sum(), 1.0 / (target < 0).sum())
-    weight = target.size * shares / shares.sum() if start == "balanced" else None
+    weight = np.zeros(target.size)
+    weight[learn] = 1.0
+    count = float(weight.sum())
+    if start == "balanced":
+        for side in (target > 0, target < 0):
+            weight[side] /= weight[side].sum()
     size = float(np.median(column_scale(X)))
     stated = group_dro(
-        X, target, np.zeros(target.size, dtype=np.int8), divergence="max", l2=max(size, 1e-150) ** 2 / target.size,
-        sample_weight=weight, fit_intercept=True,
+        X, target, np.zeros(target.size, dtype=np.int8), divergence="max", l2=max(size, 1e-150) ** 2 / count,
+        sample_weight=None if (weight == 1.0).all() else weight * (target.size / weight.sum()), fit_intercept=True,
     )  # fmt: skip
     result = minimize(stated, Auto(1e-3), budget=descent.budget())
     if result.stop is Stop.INTERRUPTED:
         descent.interrupted()
     w = result.w[:-1]
-    w = w if w.any() else apart(X, target)
-    spread = float(np.std(np.asarray(X @ w, dtype=np.float64)))
+    w = w if w.any() else apart(X, target, weight)
+    spread = float(np.std(scores_of(X, w)[learn]))
     return w * (SPREAD / spread) if spread > 0.0 else w
 
 
-def apart(X: Any, target: np.ndarray) -> np.ndarray:
-    """The means of the positives less those of the negatives (d,), each over the mean square of its column."""
-    means = [np.asarray(X[side].mean(axis=0), dtype=np.float64).reshape(-1) for side in (target > 0, target < 0)]
-    squares = column_squares(as_rows(X))
-    return (means[0] - means[1]) / np.where(squares > 0.0, squares, 1.0)
+def scores_of(X: Any, w: np.ndarray) -> np.ndarray:
+    """X w (rows,) in double precision, without a copy of X."""
+    return row_scores(as_rows(X), np.ascontiguousarray(w, dtype=np.float64)[None, :])[:, 0]
+
+
+def apart(X: Any, target: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """The means of the positives by weight less those of the negatives (d,), over the mean square of each column."""
+    rows = as_rows(X)
+    shares = [np.where(side, weight, 0.0) / weight[side].sum() for side in (target > 0, target < 0)]
+    squares = column_squares(rows)
+    return row_adjoint(rows, (shares[0] - shares[1])[:, None])[0] / np.where(squares > 0.0, squares, 1.0)
 
 
 def check_columns(X: Any) -> None:
@@ -98,6 +134,22 @@ def check_columns(X: Any) -> None:
         raise ValueError(
             f"columns of X must be at most {LARGEST_COLUMN:g} in size for squares to be finite: scale them"
         )
+
+
+def few_digits(X: Any) -> str | None:
+    """A sentence on a column that varies by hardly more than its storage can tell apart; None where there is none."""
+    rows = less_offset(as_rows(X))
+    if not isinstance(rows, Centred):
+        return None
+    spread, sizes = np.sqrt(column_squares(rows)), np.abs(rows.centre)
+    for j in rows.far[spread[rows.far] <= FEW_DIGITS * np.finfo(X.dtype).eps * sizes[rows.far]].tolist():
+        column = X[:, [j]]
+        if column.max() > column.min():
+            return (
+                f"column {j} of X is about {rows.centre[j]:.3g} and varies by {spread[j]:.2g}, of which {X.dtype} "
+                "keeps one digit or two: subtract its mean before it is stored so, or leave the column out"
+            )
+    return None
 
 
 def column_scale(X: Any) -> np.ndarray:
@@ -157,3 +209,36 @@ def log_odds(scores: np.ndarray, target: np.ndarray, positives: float) -> tuple[
     model = LogisticRegression(C=1e6, max_iter=1000).fit((scores / spread)[:, None], target > 0)
     slope = max(float(model.coef_[0, 0]), 1e-3) / spread
     return slope, float(model.intercept_[0]) + prior - float(np.log(here / (1.0 - here)))
+
+
+def kept_curve(positive: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """False and true positive rates of the scores above each threshold, of some 2,000 thresholds if there are more.
+
+    Parameters
+    ----------
+    positive : ndarray of bool (rows,)
+    scores : ndarray (rows,)
+
+    Returns
+    -------
+    fpr, tpr, thresholds : ndarray
+        From none above to all above. A threshold lies between two scores.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xrisk.estimators.anchored import kept_curve
+    >>> kept_curve(np.array([True, False]), np.array([2.0, 1.0]))[2].round(6).tolist()
+    [2.0, 1.5, 1.0]
+    """
+    fpr, tpr, scores = roc_curve(positive, scores, drop_intermediate=False)
+    lower = np.append(scores[1:], np.nextafter(scores[-1], -np.inf))
+    middle = lower + 0.5 * (np.where(np.isfinite(scores), scores, lower) - lower)
+    middle = np.where(middle < scores, middle, lower)  # numbers next to each other have none between them
+    if fpr.size <= CURVE:
+        return fpr, tpr, middle
+    few = np.geomspace(1.0 / fpr.size, 0.5, CURVE // 4)
+    shares = np.concatenate([[0.0], few, 1.0 - few, [1.0]])
+    within, reached = np.searchsorted(fpr, shares, "right") - 1, np.searchsorted(tpr, shares, "left")
+    kept = np.unique(np.concatenate([within, reached]))
+    return fpr[kept], tpr[kept], middle[kept]

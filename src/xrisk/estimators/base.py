@@ -382,6 +382,9 @@ class LinearRobust(CallbackSupport, BaseEstimator):
         check_is_fitted(self)
         refuse_broken("X", X)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return self._scores_of(X)
+
+    def _scores_of(self, X: Any) -> np.ndarray:
         return linear_scores(X, np.atleast_2d(self.coef_)) + self.intercept_
 
     def _loss(self) -> Any:

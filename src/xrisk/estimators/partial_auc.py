@@ -1,11 +1,11 @@
 """Linear scores for rare positives: the corner of the ROC curve that matters."""
 
 import warnings
-from typing import Any, NamedTuple
+from contextlib import suppress
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import roc_curve
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -13,8 +13,23 @@ from sklearn.utils.validation import check_is_fitted
 from xrisk.applications import two_way_partial_auc
 from xrisk.applications.arguments import as_number
 from xrisk.certificate import NOTHING_PROVED, Certificate, certifiable, certify
+from xrisk.data.products import less_offset, row_scores
 from xrisk.data.rows import as_rows, row_numbers
-from xrisk.estimators.anchored import Descent, check_columns, log_odds, prudent, some_rows, start_model, units_of
+from xrisk.data.threads import Interrupted, interruptible
+from xrisk.estimators.anchored import (
+    ChosenStart,
+    Descent,
+    FoldTable,
+    check_columns,
+    few_digits,
+    kept_curve,
+    log_odds,
+    prudent,
+    scores_of,
+    some_rows,
+    start_model,
+    units_of,
+)
 from xrisk.estimators.base import FITTED, SOLVING, USER, Training, TwoClassRobust, check_finite
 from xrisk.estimators.watching import StepBar, with_callbacks
 from xrisk.functions.parameters import require
@@ -47,8 +62,8 @@ ANCHORS = (0.1, 0.01, 0.001)  # tried by cross-validation, after the start itsel
 FOLDS = 5
 CV_ROWS = 40_000  # of each class at the most, in cross-validation
 CV_STEPS = 40
+COPIED = 5  # times as many rows as cross-validation uses: of so many it uses a copy
 STEPS = 100  # of a descent
-CURVE = 2000  # points of the ROC curve that are kept
 COLLAPSED = 0.02  # spread of scores, of which a margin is one, that is none
 
 SHARED = (
@@ -81,20 +96,13 @@ SHARED = (
     start_score_, training_score_ : float
         Partial AUC of the training rows at the start and of the model; NaN at the start of a convex surrogate.
     roc_fpr_, roc_tpr_, roc_thresholds_ : ndarray
-        The ROC curve of the scores that the probabilities were fitted to.
+        The ROC curve of the scores that the probabilities were fitted to, of many rows at most some 2,000 points of
+        it, close to each other where either rate is near 0 or 1. Scores above a threshold have these rates exactly.
     classes_ : ndarray (2,)
         The classes in sorted order; the second is the positive one.
 """
     + FITTED
 )
-
-
-class ChosenStart(NamedTuple):
-    """What cross-validation found."""
-
-    start: str
-    anchor: float  # inf: the start itself
-    scores: np.ndarray  # (rows,) of rows held out; NaN of rows that were not used
 
 
 class RegionClassifier(TwoClassRobust):
@@ -119,6 +127,8 @@ class RegionClassifier(TwoClassRobust):
         """
         training = self._training(X, y)
         check_columns(training.X)
+        if (told := few_digits(training.X)) is not None:
+            warnings.warn(told, UserWarning, stacklevel=USER - 1)
         share = float((training.target > 0).mean())
         if share > COMMON and self.classes_.dtype.kind not in "biuf":  # of numbers it is clear which
             rare, common = self.classes_.tolist()
@@ -170,12 +180,13 @@ class RegionClassifier(TwoClassRobust):
         return self
 
     def _descend(self, training: Training, descent: Descent) -> None:
-        ranking = self._ranking(training.X, training.target)
+        ranking = self._ranking(less_offset(as_rows(training.X)), training.target)
         chosen, steps = self._chosen(training, descent), min(STEPS, self.max_iter)
         w0 = start_model(training.X, training.target, chosen.start, descent)
         first = best = ranking.step_at(w0)
         if chosen.anchor < np.inf and not descent.over():
-            best = ranking.descended(w0, chosen.anchor, steps, descent.seen, self._last(training, w0))
+            with suppress(Interrupted), interruptible(descent.asked):
+                best = ranking.descended(w0, chosen.anchor, steps, descent.seen, self._last(training, w0))
         stop = self._ending(descent, chosen.anchor)
         self.start_, self.anchor_, self.start_score_ = chosen.start, float(chosen.anchor), first.score
         self.certificate_, self.stop_, self.n_iter_ = NOTHING_PROVED, stop, max(1, len(descent.points))
@@ -194,7 +205,7 @@ class RegionClassifier(TwoClassRobust):
         if not (self.warm_start and hasattr(self, "coef_") and self.coef_.size == w0.size and self.coef_.any()):
             return w0
         w = self.coef_[0].astype(np.float64)
-        spreads = [float(np.std(np.asarray(training.X @ each, dtype=np.float64))) for each in (w0, w)]
+        spreads = [float(np.std(scores_of(training.X, each))) for each in (w0, w)]
         return w * (spreads[0] / spreads[1]) if min(spreads) > 0.0 else w0
 
     def _bar(self) -> Any:
@@ -210,24 +221,28 @@ class RegionClassifier(TwoClassRobust):
             return ChosenStart(starts[0], anchors[0], nothing)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         chosen = some_rows(training.target, CV_ROWS, rng)
-        X, target = training.X[chosen] if chosen.size < training.target.size else training.X, training.target[chosen]
+        target, places = training.target[chosen], chosen
+        X = training.X
+        if COPIED * chosen.size <= training.target.size:  # few rows in one place are read faster
+            X, places = X[chosen], np.arange(chosen.size)
+        table = FoldTable(X, less_offset(as_rows(X)), training.target if X is training.X else target)
         tried = [(start, anchor) for start in starts for anchor in anchors]
-        scores, values = np.full((len(tried), target.size), np.nan), np.full((len(tried), folds), np.nan)
+        scores, values = np.full((len(tried), table.target.size), np.nan), np.full((len(tried), folds), np.nan)
         splits = StratifiedKFold(folds, shuffle=True, random_state=int(rng.integers(2**31))).split(target, target)
-        for fold, (learn, test) in enumerate(splits):
+        for fold, split in enumerate(splits):
             descent.turned(fold / folds)
             if descent.over():
                 break
-            self._try_fold(X, target, (learn, test), tried, scores, values[:, fold], descent)
+            learn, test = (places[part] for part in split)
+            with suppress(Interrupted), interruptible(descent.asked):
+                self._try_fold(table, (learn, test), tried, scores, values[:, fold], descent)
         best = prudent(values)
-        held_out = nothing.copy()
-        held_out[chosen] = scores[best]
-        return ChosenStart(*tried[best], held_out)
+        nothing[chosen] = scores[best, places]
+        return ChosenStart(*tried[best], nothing)
 
     def _try_fold(
         self,
-        X: Any,
-        target: np.ndarray,
+        table: FoldTable,
         split: Any,
         tried: list[Any],
         scores: np.ndarray,
@@ -236,18 +251,19 @@ class RegionClassifier(TwoClassRobust):
     ) -> None:
         """Scores of the rows held out, in units of the rows learnt from, and their partial AUC, of every choice."""
         learn, test = split
-        ranking, held = self._ranking(X[learn], target[learn]), self._ranking(X[test], target[test])
+        ranking, held = (self._ranking(table.rows, table.target, part) for part in split)
+        found = np.full(values.size, np.nan)
         for k, (start, anchor) in enumerate(tried):
             if k == 0 or tried[k - 1][0] != start:
-                w0 = start_model(X[learn], target[learn], start, descent)
+                w0 = start_model(table.X, table.target, start, descent, learn)
                 w = w0
             if anchor < np.inf:
                 w = ranking.descended(w0, anchor, CV_STEPS, lambda step: descent.over()).w
             if descent.over():
-                values[:] = np.nan
                 return
-            scores[k, test] = units_of(ranking.scores(w), target[learn]).of(held.scores(w))
-            values[k] = held.step_at(w).score
+            scores[k, test] = units_of(ranking.scores(w)[learn], table.target[learn]).of(held.scores(w)[test])
+            found[k] = held.step_at(w).score
+        values[:] = found
 
     def _bounds(self, problem: Problem, result: Result, enough: float) -> Certificate:
         return super()._bounds(problem, result, enough) if certifiable(problem) else certify(problem, result)
@@ -256,12 +272,12 @@ class RegionClassifier(TwoClassRobust):
         super()._keep(problem, result, training)
         self.start_, self.anchor_, self.start_score_ = "none", np.inf, np.nan
         self._finish(result.w, training, np.full(training.target.size, np.nan))
-        if result.stop is Stop.CONVERGED and float(np.std(training.X @ result.w)) < COLLAPSED:
+        if result.stop is Stop.CONVERGED and float(np.std(scores_of(training.X, result.w))) < COLLAPSED:
             warnings.warn(COLLAPSE, UserWarning, stacklevel=USER + 1)
 
     def _finish(self, w: np.ndarray, training: Training, held_out: np.ndarray) -> None:
         """Keep the score as log-odds, and the curve that thresholds are chosen from."""
-        own = np.asarray(training.X @ w, dtype=np.float64).reshape(-1)
+        own = scores_of(training.X, w)
         units, known = units_of(own, training.target), np.isfinite(held_out)
         scores, target = units.of(own), training.target
         if known.any():
@@ -269,15 +285,18 @@ class RegionClassifier(TwoClassRobust):
         slope, shift = log_odds(scores, target, float((training.target > 0).mean()))
         self.coef_ = (slope / units.unit * w)[None, :]
         self.intercept_ = np.array([shift - slope * units.zero / units.unit])
-        fpr, tpr, thresholds = roc_curve(target > 0, slope * scores + shift)
-        kept = np.unique(np.linspace(0, fpr.size - 1, min(CURVE, fpr.size)).astype(np.int64))
-        self.roc_fpr_, self.roc_tpr_ = fpr[kept], tpr[kept]
-        self.roc_thresholds_ = np.where(np.isfinite(thresholds[kept]), thresholds[kept], np.finfo(np.float64).max)
-        self.training_score_ = self._ranking(training.X, training.target).step_at(w).score
+        scores = slope * scores + shift if known.any() else self._scores_of(training.X)[:, 0]
+        self.roc_fpr_, self.roc_tpr_, self.roc_thresholds_ = kept_curve(target > 0, scores)
+        ranking = self._ranking(less_offset(as_rows(training.X)), training.target)
+        self.training_score_ = ranking.step_at(w).score
 
-    def _ranking(self, X: Any, target: np.ndarray) -> Ranking:
-        positive, negative = (row_numbers(np.flatnonzero(side), target.size) for side in (target > 0, target < 0))
-        return ranking_of(Pairs(as_rows(X), positive, negative), *self._rates())
+    def _ranking(self, rows: Any, target: np.ndarray, listed: np.ndarray | None = None) -> Ranking:
+        """The pairs of the rows listed, or of all."""
+        listed = np.arange(target.size) if listed is None else listed
+        positive, negative = (
+            row_numbers(listed[side], target.size) for side in (target[listed] > 0, target[listed] < 0)
+        )
+        return ranking_of(Pairs(rows, positive, negative), *self._rates())
 
     def _model(self, w: np.ndarray, training: Training) -> dict[str, Any]:
         return {"coef_": w.copy()[None, :], "intercept_": np.zeros(1)}
@@ -288,7 +307,8 @@ class RegionClassifier(TwoClassRobust):
         Parameters
         ----------
         max_fpr : float, optional
-            The most false alarms, as a share of the negatives: of the thresholds within it the one of most hits.
+            The most false alarms, as a share of the negatives: of the thresholds within it the one of most hits, and
+            the lowest of those while positives are missed. On the rows of the curve the share is never exceeded.
         min_tpr : float, optional
             The least hits, as a share of the positives: of the thresholds that reach it the one of fewest false alarms.
 
@@ -304,13 +324,17 @@ class RegionClassifier(TwoClassRobust):
         require(0.0 <= share <= 1.0, name, value, "between 0 and 1")
         fpr, tpr = self.roc_fpr_, self.roc_tpr_
         if min_tpr is None:
-            place = int(np.flatnonzero(tpr == tpr[fpr <= share + 1e-12].max())[0])
+            within = fpr <= share + 1e-12
+            best = np.flatnonzero(within & (tpr == tpr[within].max()))
+            place = int(best[0 if tpr[best[0]] == 1.0 else -1])  # the rest of a budget may find more in other rows
         else:
             place = int(np.flatnonzero(tpr >= share - 1e-12)[0])
-        above = self.roc_thresholds_[place]  # scores from this on are positive: cut between it and the next below
-        below = self.roc_thresholds_[min(place + 1, self.roc_thresholds_.size - 1)]
-        self.threshold_ = float(0.5 * (above + below) if np.isfinite(above - below) and above < 1e300 else below)
+        self.threshold_ = float(self.roc_thresholds_[place])
         return self
+
+    def _scores_of(self, X: Any) -> np.ndarray:
+        """Log-odds whose bits do not depend on the rows beside: a threshold of the curve is the score of a row."""
+        return row_scores(as_rows(X), self.coef_) + self.intercept_
 
     def predict(self, X: Any) -> np.ndarray:
         """The class of each row: positive where the score is above ``threshold_``."""

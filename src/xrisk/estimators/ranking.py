@@ -1,12 +1,14 @@
 """Linear scores for the top of a list."""
 
+import warnings
 from typing import Any
 
 import numpy as np
 
 from xrisk.applications import CLASS_LOSSES, p_norm_push, precision_at_k, top_push
 from xrisk.applications.arguments import quoted
-from xrisk.estimators.base import FITTED, SOLVING, Training, TwoClassRobust, linear_scores
+from xrisk.estimators.anchored import few_digits
+from xrisk.estimators.base import FITTED, SOLVING, USER, Training, TwoClassRobust, linear_scores
 from xrisk.problem import Problem
 from xrisk.registry import savable
 
@@ -34,6 +36,12 @@ SHARED = (
 
 class RankingClassifier(TwoClassRobust):
     """A score without intercept, and a threshold chosen after the fit; scores are no probabilities."""
+
+    def _training(self, X: Any, y: Any, sample_weight: Any = None) -> Training:
+        training = super()._training(X, y, sample_weight)
+        if (told := few_digits(training.X)) is not None:
+            warnings.warn(told, UserWarning, stacklevel=USER)
+        return training
 
     def _has_intercept(self) -> bool:
         return False

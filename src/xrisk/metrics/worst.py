@@ -1,10 +1,12 @@
 """Scores of the worst: of the group that fares worst, of the tail."""
 
 import math
+import warnings
 from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import make_scorer
 
 from xrisk.grouping import encode_groups
@@ -92,11 +94,18 @@ def worst_group_score(
         if size < least:
             continue
         options = {} if sample_weight is None else {"sample_weight": weight[rows]}
-        scores.append(float(score(y_true[rows], y_pred[rows], **options)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UndefinedMetricWarning)  # it is said below, with the name of the group
+            scores.append(float(score(y_true[rows], y_pred[rows], **options)))
         if math.isnan(scores[-1]):
-            many = counted(rows.size, "row", "rows")
-            raise ValueError(f"metric must be a number in every group, it is NaN in group {name!r} of {many}")
+            raise ValueError(_no_number(name, y_true[rows]))
     return min(scores) if greater_is_better else max(scores)
+
+
+def _no_number(name: str, y_true: np.ndarray) -> str:
+    many, one = counted(len(y_true), "row", "rows"), y_true.ndim == 1 and bool((y_true == y_true[0]).all())
+    why = "; all are of one class: a score of rankings takes groups with both, by an attribute alone" if one else ""
+    return f"metric must be a number in every group, it is NaN in group {name!r} of {many}{why}"
 
 
 def worst_group_scorer(

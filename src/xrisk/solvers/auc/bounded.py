@@ -9,6 +9,8 @@ convex, so what is found is a local optimum near w₀, and nothing is proved of 
 """
 
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,8 +18,9 @@ import scipy.fft
 import scipy.optimize
 from scipy.special import expit
 
-from xrisk.data.products import row_adjoint, row_scores
-from xrisk.data.threads import one_thread_each
+from xrisk.compile import kernel
+from xrisk.data.rows import add_row, row_count, row_dot
+from xrisk.data.threads import Interrupted, borders, in_parts, one_thread_each
 from xrisk.inner.pairs import Pairs
 from xrisk.inner.passes import column_sizes
 
@@ -116,8 +119,22 @@ class Ranking(NamedTuple):
     size: np.ndarray  # (d,) of the columns, in units of which steps are taken
 
     def scores(self, w: np.ndarray) -> np.ndarray:
-        """X w (rows,)."""
-        return row_scores(self.rows, np.ascontiguousarray(w, dtype=np.float64)[None, :])[:, 0]
+        """X w (rows,); zero of rows that are of neither side, which are not read."""
+        w, z = np.ascontiguousarray(w, dtype=np.float64), np.zeros(row_count(self.rows))
+        for listed in (self.positive, self.negative):
+            in_parts(partial(chosen_scores, self.rows, listed, w, z), borders(listed.size, w.size))
+        return z
+
+    def adjoint(self, slopes: np.ndarray) -> np.ndarray:
+        """Xᵀ slopes (d,), reading the rows whose slope is not zero."""
+        listed = np.flatnonzero(slopes)
+
+        def part(low: int, high: int) -> np.ndarray:
+            grad = np.zeros(self.size.size)
+            chosen_adjoint(self.rows, listed, slopes, grad, low, high)
+            return grad
+
+        return sum(in_parts(part, borders(listed.size, self.size.size)), np.zeros(self.size.size))
 
     def step_at(self, w: np.ndarray) -> Step:
         """What w is worth."""
@@ -135,7 +152,7 @@ class Ranking(NamedTuple):
         """From ``begin`` down B by L-BFGS; of the points passed, the start among them, that of most pairs in order.
 
         The anchor is (anchor/2) Σ (size_j (w_j − start_j))²; the descent begins at the start unless told otherwise.
-        ``watch`` sees every step, and ends the descent by True.
+        ``watch`` sees every step, and ends the descent by True; so does a pass that is interrupted.
         """
         begin = start if begin is None else begin
         first, best = self.size * start, [max(map(self.step_at, (start, begin)), key=lambda step: step.score)]
@@ -143,7 +160,7 @@ class Ranking(NamedTuple):
         def value_and_slope(v: np.ndarray) -> tuple[float, np.ndarray]:
             value, slopes = bounded_objective(self, self.scores(v / self.size))
             away = v - first
-            slope = row_adjoint(self.rows, slopes[:, None])[0] / self.size
+            slope = self.adjoint(slopes) / self.size
             return value + 0.5 * anchor * float(away @ away), slope + anchor * away
 
         def look(intermediate_result: Any) -> None:
@@ -154,11 +171,26 @@ class Ranking(NamedTuple):
                 raise StopIteration
 
         options = {"maxiter": steps, "ftol": 1e-10}
-        with one_thread_each():  # products of short vectors wait longer for threads than they take
+        with (
+            one_thread_each(),
+            suppress(Interrupted),
+        ):  # products of short vectors wait longer for threads than they take
             scipy.optimize.minimize(
                 value_and_slope, self.size * begin, jac=True, method="L-BFGS-B", callback=look, options=options
             )
         return best[0]
+
+
+@kernel
+def chosen_scores(rows, listed, w, z, low, high):
+    for place in range(low, high):
+        z[listed[place]] = row_dot(rows, listed[place], w)
+
+
+@kernel
+def chosen_adjoint(rows, listed, slopes, grad, low, high):
+    for place in range(low, high):
+        add_row(rows, listed[place], slopes[listed[place]], grad)
 
 
 def ranking_of(pairs: Pairs, min_tpr: float, max_fpr: float) -> Ranking:
