@@ -354,3 +354,71 @@ def test_a_fixed_sum_is_kept(domain):
     assert found.w.sum() == pytest.approx(domain.total)
     with pytest.raises(ValueError, match="SmoothedLBFGS takes no domain with a fixed sum, got Restricted: Newton does"):
         xrisk.minimize(problem, xrisk.solvers.SmoothedLBFGS(), budget=xrisk.Budget(iterations=10))
+
+
+EIGHTHS = np.round(8.0 * NUMBERS) / 8.0  # sums with a large number are exact
+
+
+@pytest.mark.parametrize("middle", [1e7, -1e8])
+@pytest.mark.parametrize("divergence", ["max", "cvar", "kl", "chi2"])
+def test_targets_far_from_zero_are_solved_as_those_near_it(divergence, middle):
+    near, far = (stated(X, y, loss="squared", divergence=divergence) for y in (EIGHTHS, EIGHTHS + middle))
+    found, expected = solved(far, tol=1e-4), solved(near, tol=1e-6)
+    assert found.stop is Stop.CONVERGED
+    assert found.certificate.relative <= 1e-4
+    assert found.certificate.dual <= expected.certificate.primal
+    assert expected.certificate.dual <= found.certificate.primal <= expected.value * (1.0 + 2e-4)
+
+
+@pytest.mark.parametrize("numbers", [{"ambiguity": "cvar", "alpha": 0.2}, {"ambiguity": "kl", "radius": 0.1}], ids=str)
+@pytest.mark.parametrize("middle", [1e7, -1e8])
+def test_targets_of_single_rows_may_be_far_from_zero(numbers, middle):
+    numbers = {**numbers, "loss": "squared", "l2": 1e-3, "fit_intercept": True}
+    found, expected = (solved(xrisk.applications.sample_dro(X, y, **numbers)) for y in (EIGHTHS + middle, EIGHTHS))
+    assert found.stop is Stop.CONVERGED
+    assert found.certificate.relative <= 1e-3
+    assert found.certificate.dual <= expected.certificate.primal
+    np.testing.assert_allclose(found.w[:-1], expected.w[:-1], atol=0.3)
+
+
+def test_a_fit_that_leaves_the_noise_of_far_targets_is_not_perfect():
+    """Beside that of zero, its objective is nothing; beside that of a constant, it is not."""
+    noisy = np.column_stack([X, np.ones(len(X))])
+    result = solved(stated(noisy, EIGHTHS + 1e8, loss="squared", l2=1e-30, fit_intercept=False))
+    assert result.stop is not Stop.PERFECT
+
+
+@pytest.mark.parametrize(
+    "solver", [Newton(), SmoothedLBFGS(), CompositeNewton(), Auto()], ids=lambda s: type(s).__name__
+)
+@pytest.mark.parametrize("steps", [0, 1, 2])
+def test_no_full_batch_method_ends_above_its_start(solver, steps):
+    problem = stated(X, Y, divergence="max")
+    w0 = solved(problem, tol=1e-8).w
+    result = xrisk.minimize(problem, solver, w0, budget=Budget(iterations=steps))
+    assert result.value <= problem.value(w0) * (1.0 + 1e-12)
+    assert problem.value(result.w) == pytest.approx(result.value, rel=1e-12)
+
+
+def test_a_sample_that_misses_far_rows_does_not_lead_astray():
+    rows = np.random.default_rng(0).standard_normal((3000, 3))
+    y = np.where(rows[:, 0] + np.cos(np.arange(3000.0)) > 0, 1.0, -1.0)
+    rows[5] = -1e3 * y[5] * np.array([1.0, 0.0, 0.0])  # alone in its group
+    groups = np.where(np.arange(3000) == 5, 2, np.arange(3000) % 2)
+    samples = {"least_rows": 10, "least_gain": 0.0, "call_seconds": 0.0, "shares": (0.01,)}
+    problem = stated(rows, y, groups, divergence="max")
+    result = solved(problem, **samples)
+    assert result.stop is Stop.CONVERGED
+    assert result.value <= problem.value(np.zeros(4)) * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize("loss", ["squared", "hinge"])
+def test_a_tail_over_few_rows_of_many_columns_does_not_stall(loss):
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((300, 150))
+    score = rows[:, :5].sum(axis=1) + rng.standard_normal(300)
+    y = score if loss == "squared" else np.sign(score)
+    numbers = {"ambiguity": "cvar", "alpha": 0.1, "loss": loss, "l2": 1e-3, "fit_intercept": True}
+    problem = xrisk.applications.sample_dro(rows, y, **numbers)
+    result = xrisk.minimize(problem, Auto(), budget=Budget(iterations=150))
+    assert result.stop is Stop.CONVERGED

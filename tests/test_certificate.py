@@ -577,3 +577,28 @@ def test_the_gap_of_an_exact_solution_closes_for_pairs_with_a_free_coordinate(lo
     inner = Pairs(as_rows(X), frozen(np.flatnonzero(y > 0)), frozen(np.flatnonzero(y <= 0)), loss)
     problem = Problem(inner, fn.CVaRRisk(0.4), fn.Unpenalised(RIDGE, 1))
     assert certify(problem, exact(problem, tol=1e-10)).relative < 1e-6
+
+
+@pytest.mark.parametrize("middle", [0.1, 1e8, -3e12])
+def test_bounds_hold_for_targets_far_from_zero_in_exact_arithmetic(middle):
+    rng = np.random.default_rng(0)
+    rows, l2 = rng.standard_normal((25, 2)), 1e-3
+    y = middle + rows @ [1.0, -0.5] + rng.standard_normal(25)
+    problem = xrisk.group_dro(
+        rows, y, np.zeros(25, dtype=int), divergence="max", loss="squared", l2=l2, fit_intercept=True
+    )
+
+    def exact(w):
+        a, b, c = map(Fraction, w.tolist())
+        each = [
+            (a * Fraction(p) + b * Fraction(q) + c - Fraction(t)) ** 2 / 2 for (p, q), t in zip(rows, y, strict=True)
+        ]
+        return sum(each) / 25 + Fraction(l2) * (a * a + b * b) / 2
+
+    best = xrisk.minimize(problem, xrisk.solvers.Auto(1e-5), budget=xrisk.Budget(iterations=200))
+    points = [best.w, *(best.w + size * rng.standard_normal(3) for size in (1e-9, 1e-4, 1.0, 1e3))]
+    for w in points:
+        found = certify(problem, Known(w, best.dual, best.slopes))
+        assert Fraction(found.primal) >= exact(w)
+        assert Fraction(found.dual) <= min(map(exact, points))
+    assert best.certificate.relative <= (1e-5 if abs(middle) <= 1e8 else 1.0)

@@ -4,10 +4,12 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import xrisk
 from tests.conftest import table
 from xrisk import DROClassifier, DRORegressor, Stop
+from xrisk.estimators import base, samples
 from xrisk.estimators.samples import concentration, without_worst
 from xrisk.functions import CVaRRisk, KLBallRisk
 from xrisk.solvers import ALEXR
@@ -193,3 +195,61 @@ def test_masses_of_zero_rows_weigh_nothing():
     weight = np.where(np.arange(len(Y)) % 5 == 0, 0.0, 1.0)
     model = DROClassifier(CVaRRisk(0.9)).fit(X, Y, sample_weight=weight)
     assert not model.sample_weights_[weight == 0.0].any()
+
+
+CONSTANTS = [0.0, 1.0, 1e-8, 1e8, 0.1]
+FITS = {
+    "cvar": lambda y: DRORegressor("cvar").fit(X, y),
+    "kl": lambda y: DRORegressor("kl", strength=1.0).fit(X, y),
+    "absolute": lambda y: DRORegressor("cvar", loss="absolute").fit(X, y),
+    "groups": lambda y: xrisk.GroupDRORegressor("max").fit(X, y, np.arange(len(y)) % 5),
+    "absolute groups": lambda y: xrisk.GroupDRORegressor("kl", loss="absolute").fit(X, y, np.arange(len(y)) % 5),
+}
+
+
+@pytest.mark.parametrize("constant", CONSTANTS)
+@pytest.mark.parametrize("kind", FITS)
+def test_constant_targets_are_fitted(kind, constant):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = FITS[kind](np.full(len(X), constant))
+    assert model.stop_ in (Stop.CONVERGED, Stop.PERFECT)
+    np.testing.assert_allclose(model.predict(X), constant, rtol=1e-12)
+
+
+def some_labels_wrong():
+    return np.where(np.arange(len(X)) % 20 == 0, -Y, Y)
+
+
+def test_rounds_of_setting_rows_aside_share_the_time(monkeypatch):
+    given = []
+
+    def timed(*args, budget, **options):
+        given.append(budget.elapsed)
+        return xrisk.minimize(*args, budget=budget, **options)
+
+    monkeypatch.setattr(base, "minimize", timed)
+    DROClassifier("kl", strength=0.5, outlier_fraction=0.05, max_seconds=100.0).fit(X, some_labels_wrong())
+    assert len(given) > 1
+    assert given == sorted(given, reverse=True)
+    assert given[-1] < given[0] == 100.0
+
+
+def test_the_average_is_not_taken_for_the_worst_case_where_time_is_up(monkeypatch):
+    clock = iter(range(0, 10_000, 1000))
+    monkeypatch.setattr(samples, "now", lambda: float(next(clock)))
+    model = DROClassifier("kl", strength=0.5, outlier_fraction=0.05, max_seconds=100.0)
+    with pytest.warns(ConvergenceWarning, match="budget of seconds is used up; no gap is certified"):
+        model.fit(X, some_labels_wrong())
+    assert model.stop_ is Stop.SECONDS
+
+
+@pytest.mark.parametrize("name", ["radius", "strength"])
+def test_a_spec_takes_no_numbers_beside_it(name):
+    with pytest.raises(ValueError, match=f"{name} must be None where ambiguity is a spec, which has its own, got 0.2"):
+        DROClassifier(KLBallRisk(0.1), **{name: 0.2}).fit(X, Y)
+
+
+def test_rows_of_a_model_that_is_not_fitted_are_not_known():
+    with pytest.raises(NotFittedError):
+        DROClassifier().heaviest_rows()

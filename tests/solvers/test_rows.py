@@ -11,6 +11,7 @@ from xrisk.inner import LinearModel, Samples, as_rows
 from xrisk.inner.passes import scores_at
 from xrisk.solvers import RowNewton
 from xrisk.solvers.newton import row_point
+from xrisk.solvers.newton import rows as newton_rows
 from xrisk.solvers.newton.row_point import at_rows, gradient, hessian, look, solve_with
 from xrisk.solvers.newton.rows import row_task
 
@@ -176,3 +177,36 @@ def test_losses_that_overflow_are_refused():
     )
     with pytest.raises(ValueError, match="the losses overflow near w = 0"):
         solved(problem)
+
+
+def with_far_rows(seed, n=4000):
+    """A table in which six rows are fifty times as far from the centre as others, on the wrong side; columns scaled."""
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((n, 4))
+    y = np.where(rows[:, 0] + rng.standard_normal(n) > 0, 1.0, -1.0)
+    far = rng.choice(n, 6, replace=False)
+    rows[far] *= 50.0
+    y[far] = -np.sign(rows[far, 0])
+    return (rows - rows.mean(axis=0)) / rows.std(axis=0), y
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "numbers", [{"ambiguity": "kl", "strength": 1.0}, {"ambiguity": "cvar", "alpha": 0.1}], ids=str
+)
+def test_far_rows_outside_the_sample_do_not_lead_astray(numbers, seed, monkeypatch):
+    monkeypatch.setattr(newton_rows, "LEAST_SAMPLE", 100)
+    rows, y = with_far_rows(seed)
+    result = solved(sample_dro(rows, y, **numbers, l2=1e-3, fit_intercept=True), 1e-3)
+    assert result.stop is xrisk.Stop.CONVERGED
+    assert result.value <= np.log(2.0) * (1.0 + 1e-12)
+
+
+def test_from_a_start_among_far_rows_no_step_rises():
+    rows, y = with_far_rows(0)
+    problem = sample_dro(rows, y, ambiguity="kl", strength=1.0, l2=1e-3, fit_intercept=True)
+    w0 = np.array([1.0, 0.0, 0.0, 0.0, 0.0])  # what the other rows want
+    for steps in (1, 3, 6):
+        found = xrisk.minimize(problem, RowNewton(), w0, budget=xrisk.Budget(iterations=steps))
+        assert found.value <= problem.value(w0)
+    assert solved(problem).certificate.relative <= 1e-6
