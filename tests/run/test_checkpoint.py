@@ -3,11 +3,14 @@
 import contextlib
 import functools
 import json
+import os
 
 import numpy as np
 import pytest
 
+from tests.conftest import table
 from xrisk import Budget, Checkpoint, minimize, resume, solvers
+from xrisk.applications import two_way_partial_auc
 from xrisk.auto import Auto
 from xrisk.files import read_array, read_members, write_archive
 from xrisk.run.checkpoint import _checksum, load_run
@@ -81,6 +84,70 @@ def test_a_state_that_no_run_leads_to_is_refused(cvar_problem, tmp_path, plain, 
     crafted(path, **arrays)
     with pytest.raises(ValueError, match=said):
         resume(cvar_problem, solver, path, budget=Budget(iterations=4))
+
+
+BUNDLE = {
+    "held": ({"state.cuts.held": 10**9}, r"cuts.held must lie between 1 and \d+, got 1000000000"),
+    "none held": ({"state.cuts.held": 0}, "cuts.held must lie between 1"),
+    "kept": (
+        {"state.memory.kept": 9, "state.memory.turns": 0.0},
+        "memory.kept must count steps along which the slope grows",
+    ),
+    "slopes": ({"state.cuts.slopes": np.nan}, "cuts.slopes must hold numbers below"),
+    "offsets": ({"state.cuts.offsets": np.inf}, "cuts.offsets must hold numbers below"),
+    "share": ({"state.share": np.nan}, "share must hold numbers below"),
+}
+
+
+@pytest.mark.parametrize(("arrays", "said"), BUNDLE.values(), ids=BUNDLE)
+def test_a_crafted_bundle_is_refused_before_room_is_made_for_it(tmp_path, plain, arrays, said):
+    X, y, _ = table(40)
+    problem = two_way_partial_auc(X, y, min_tpr=0.5, max_fpr=0.5, l2=0.1)
+    solver, path = solvers.Bundle(tol=1e-12), tmp_path / "run"
+    minimize(problem, solver, budget=Budget(iterations=4), rng=0, checkpoint=Checkpoint(path))
+    known = {name: read_array(data) for name, data in read_members(path.read_bytes()).items() if "npy" in name}
+    crafted(path, **{name: np.full_like(known[f"{name}.npy"], value) for name, value in arrays.items()})
+    with pytest.raises(ValueError, match=said) as caught:
+        resume(problem, solver, path, budget=Budget(iterations=9))
+    assert str(caught.value).startswith("path must be a checkpoint")
+
+
+def test_a_full_disk_costs_the_checkpoint_and_not_the_run(cvar_problem, tmp_path, plain, monkeypatch):
+    def full(number):
+        raise OSError(28, "No space left on device")
+
+    path, budget = tmp_path / "run", Budget(iterations=5)
+    alone = minimize(cvar_problem, SOLVER, budget=budget, rng=0)
+    minimize(cvar_problem, SOLVER, budget=Budget(iterations=3), rng=0, checkpoint=Checkpoint(path))
+    older = path.read_bytes()
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.warns(
+        RuntimeWarning, match="run could not be written, and the run goes on without it: .* No space left"
+    ):
+        found = minimize(cvar_problem, SOLVER, budget=budget, rng=0, checkpoint=Checkpoint(path, every=0.0))
+    np.testing.assert_array_equal(found.w, alone.w)
+    assert path.read_bytes() == older
+    assert [each.name for each in tmp_path.iterdir()] == ["run"]
+
+
+def test_only_a_checkpoint_is_replaced_by_one(cvar_problem, tmp_path, plain):
+    path, run = tmp_path / "table.csv", functools.partial(minimize, cvar_problem, SOLVER, budget=Budget(iterations=2))
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(
+        ValueError, match=r"path must be a new file or an older checkpoint, .*table.csv is something else"
+    ):
+        run(checkpoint=Checkpoint(path))
+    assert path.read_text() == "a,b\n1,2\n"
+    path.write_bytes(b"")
+    for _ in range(2):
+        run(checkpoint=Checkpoint(path))
+    assert read_members(path.read_bytes())
+
+
+@pytest.mark.parametrize("name", ["none/run", "."])
+def test_a_place_where_no_file_can_be_is_refused_before_the_run(cvar_problem, tmp_path, name):
+    with pytest.raises((OSError, ValueError), match="path must be a"):
+        minimize(cvar_problem, SOLVER, budget=Budget(iterations=2), checkpoint=Checkpoint(tmp_path / name))
 
 
 def test_the_crafted_checkpoint_is_read_when_nothing_is_wrong_with_it(cvar_problem, tmp_path, plain):

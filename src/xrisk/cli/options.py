@@ -202,6 +202,10 @@ def one_line_errors(command: Callable) -> Callable:
             raise
         except (ValueError, OSError, ImportError) as error:
             raise Refused(" ".join(str(error).split())) from error
+        except ArithmeticError as error:
+            raise Refused("a number in the options or the table is too large or too small to compute with") from error
+        except MemoryError as error:
+            raise Refused("the memory of this machine is too small for the table") from error
 
     return run
 

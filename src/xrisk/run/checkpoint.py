@@ -4,6 +4,7 @@ import json
 import math
 import numbers
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,8 @@ from xrisk.run.budget import Progress
 from xrisk.run.fingerprint import fingerprint
 from xrisk.run.observers import TracePoint
 
-FORMAT = "xrisk run 2"
+KIND = "xrisk run"
+FORMAT = f"{KIND} 2"
 MOST = 2**53  # that a count can be
 GENERATORS: tuple[Any, ...] = (
     np.random.PCG64,
@@ -44,7 +46,7 @@ class Checkpoint:
     Parameters
     ----------
     path : str or Path
-        The file; an older one there is replaced at the first save.
+        The file; an older checkpoint there is replaced at the first save, any other file is refused.
     every : float
         Seconds between saves. The end of a run is saved in any case.
     """
@@ -61,6 +63,7 @@ class Checkpoint:
 
     def save(self, saved: Saved, run: str) -> None:
         """Write the file so that a crash leaves the old one or the new one, never a part; ``run`` is whose it is."""
+        self._last = time.monotonic()  # also where it fails: a full disk is asked again after a while, not at once
         value, x, dual = saved.best
         arrays = {f"state.{name}": np.asarray(array) for name, array in saved.state.items()}
         arrays |= {"best.value": np.array(value, dtype=float), "best.x": x, "best.dual": dual}
@@ -76,6 +79,27 @@ class Checkpoint:
         header["checksum"] = _checksum(header, arrays)
         write_archive(self.path, json.dumps(header, allow_nan=False).encode(), arrays)
         self._last = time.monotonic()
+
+    def check(self) -> None:
+        """Refuse a place where no file can be, and a file that is no checkpoint, before the run begins."""
+        folder = self.path.absolute().parent
+        if not folder.is_dir():
+            raise FileNotFoundError(f"path must be a file in a folder that exists, {folder} does not")
+        if self.path.exists() and not _is_checkpoint(self.path):
+            raise ValueError(f"path must be a new file or an older checkpoint, {self.path} is something else")
+
+
+def _is_checkpoint(path: Path) -> bool:
+    """Whether a file, which is to be replaced, is an older checkpoint or empty."""
+    if not path.is_file():
+        return False
+    if not path.stat().st_size:
+        return True
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return str(read_json(archive.read("header.json"))["format"]).startswith(KIND)
+    except Exception:  # whatever a foreign file may lead to
+        return False
 
 
 POINTS = dict(zip(TracePoint._fields, (np.int64, np.int64, float, float, float, str, float), strict=True))
@@ -145,22 +169,54 @@ def check_like(blank: Any, found: dict[str, np.ndarray]) -> None:
             refuse(f"{name} must be {like.dtype} of shape {like.shape}, got {leaf.dtype} of shape {leaf.shape}")
         if leaf.dtype.kind == "i" and not leaf.ndim and not 0 <= leaf <= MOST:
             refuse(f"{name} must be a count, got {leaf}")
-        check = CHECKS.get(name.rpartition(".")[2])
+        parent = name[: name.rfind(".") + 1]
+        check = CHECKS.get(name.removeprefix(parent))
         if check is not None:
-            check(name, leaf)
+            check(name, leaf, {each.removeprefix(parent): a for each, a in found.items() if each.startswith(parent)})
 
 
-def _check_order(name: str, order: np.ndarray) -> None:
+Beside = dict[str, np.ndarray]  # leaves of the same part of a state
+
+
+def _check_order(name: str, order: np.ndarray, beside: Beside) -> None:
     if not np.array_equal(np.sort(order), np.arange(order.size)):
         refuse(f"{name} must be a permutation of 0, …, {order.size - 1}")
 
 
-def _check_touched(name: str, touched: np.ndarray) -> None:
+def _check_touched(name: str, touched: np.ndarray, beside: Beside) -> None:
     if not ((touched >= -2) & (touched <= MOST)).all():
         refuse(f"{name} must hold iterations, from -2 on")
 
 
-CHECKS: dict[str, Callable[[str, np.ndarray], None]] = {"order": _check_order, "touched": _check_touched}
+def _check_held(name: str, held: np.ndarray, beside: Beside) -> None:
+    """Cuts: as many as there is room for, and such that their squares are finite."""
+    room = len(beside["offsets"])
+    if not min(1, room) <= held <= room:
+        refuse(f"{name} must lie between {min(1, room)} and {room}, got {held}")
+    for each in ("slopes", "offsets", "slacks", "spreads"):
+        _check_size(f"{name.removesuffix('held')}{each}", beside[each][: int(held)], beside)
+
+
+def _check_size(name: str, values: np.ndarray, beside: Beside) -> None:
+    if not (np.abs(values) < LARGEST).all():
+        refuse(f"{name} must hold numbers below {LARGEST:g} in size")
+
+
+def _check_kept(name: str, kept: np.ndarray, beside: Beside) -> None:
+    """Steps in a memory: along each the slope has grown."""
+    count = min(int(kept), len(beside["moves"]))
+    if not (np.einsum("ij,ij->i", beside["moves"], beside["turns"])[:count] > 0.0).all():
+        refuse(f"{name} must count steps along which the slope grows, got {kept}")
+
+
+LARGEST = 1e150
+CHECKS: dict[str, Callable[[str, np.ndarray, Beside], None]] = {
+    "order": _check_order,
+    "touched": _check_touched,
+    "held": _check_held,
+    "share": _check_size,
+    "kept": _check_kept,
+}
 
 
 def _checksum(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:

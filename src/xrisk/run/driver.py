@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import warnings
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -98,6 +99,8 @@ def minimize(
     """
     with ctrl_c() as pressed:
         run = _Run(problem, budget, Trace() if trace is None else trace, until, pressed)
+        if checkpoint:
+            checkpoint.check()
         cut = run.start(solver, w0, _generator(rng))
         return run.loop(tuple(observers), None if cut else checkpoint, cut)
 
@@ -121,6 +124,8 @@ def resume(
     """
     with ctrl_c() as pressed:
         run = _Run(problem, budget, Trace() if trace is None else trace, until, pressed)
+        if checkpoint:
+            checkpoint.check()
         run.restore(solver, path)
         return run.loop(tuple(observers), checkpoint)
 
@@ -245,7 +250,7 @@ class _Run:
             if stop is None:
                 speed, stop = self.advance(speed)
             if checkpoint and (stop or checkpoint.due()):  # before the last look, which a longer run would not take
-                checkpoint.save(self.saved(), self.fingerprint)
+                self.save(checkpoint)
             if stop is not None:
                 self.look()
             seen = self.snapshot()
@@ -253,6 +258,14 @@ class _Run:
                 observe(seen)
             if stop is not None:
                 return self.result(stop)
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Save the run; where the disk is full or gone it goes on without."""
+        try:
+            checkpoint.save(self.saved(), self.fingerprint)
+        except OSError as error:
+            why = f"the checkpoint {checkpoint.path} could not be written, and the run goes on without it: {error}"
+            warnings.warn(" ".join(why.split()), RuntimeWarning, stacklevel=4)
 
     def reason(self) -> Stop | None:
         if not self.finite():

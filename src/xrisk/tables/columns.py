@@ -37,12 +37,19 @@ def column(values: Any) -> Column:
     held = entries[~missing]
     if held.size and all(isinstance(value, int | float | np.number) and not isinstance(value, bool) for value in held):
         numbers = np.full(entries.size, np.nan)
-        numbers[~missing] = held.astype(np.float64)
+        numbers[~missing] = [_float(value) for value in held]
         numbers[~np.isfinite(numbers)] = np.nan
         return Column(numbers, np.isnan(numbers), True)
     text = np.full(entries.size, None, dtype=object)
     text[~missing] = [label(value) for value in held]
     return Column(text, missing, False)
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # a whole number of more than 308 digits
+        return np.inf
 
 
 def _is_missing(value: Any) -> bool:

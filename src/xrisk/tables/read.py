@@ -3,6 +3,7 @@
 import csv
 import gzip
 import io
+import zlib
 from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -77,6 +78,8 @@ def _text(path: str) -> str:
         raise ValueError(f"{path} cannot be read: {error.strerror or error}") from error
     except EOFError as error:
         raise ValueError(f"{path} cannot be read: it is cut short") from error
+    except zlib.error as error:
+        raise ValueError(f"{path} cannot be read: it is damaged, gzip cannot unpack it") from error
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
