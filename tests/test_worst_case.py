@@ -274,3 +274,95 @@ def test_values_equal_those_of_cvxpy(choice, seed):
     rng = np.random.default_rng(seed)
     v, p = rng.standard_normal(12), rng.dirichlet(np.ones(12))
     assert worst_case(v, sample_weight=p, **choice).value == pytest.approx(cvxpy_value(choice, v, p), abs=2e-6)
+
+
+@pytest.mark.parametrize("strength", [5e-324, 1e-300, 1e-17, 1e17, 1e300])
+@every_ball
+def test_any_price_has_an_answer(ambiguity, strength):
+    found = worst_case([1.0, 1.0, -1.0, -1.0, 1.0], ambiguity=ambiguity, strength=strength)
+    even = np.array([1.0, 1.0, 0.0, 0.0, 1.0]) / 3.0 if strength < 1.0 else np.full(5, 0.2)
+    assert found.weights == pytest.approx(even, abs=1e-15)
+    assert found.value == pytest.approx(1.0 if strength < 1.0 else 0.2, abs=1e-15)
+
+
+@every_ball
+@pytest.mark.parametrize("gap", [1e-8, 1e-16, 1e-100, 1e-200, 1e-300])
+def test_a_top_that_is_nearly_a_tie_stays_in_the_ball(ambiguity, gap):
+    losses = np.array([0.0, -gap, -1.0, -1.0])
+    found = worst_case(losses, ambiguity=ambiguity, radius=1.2)
+    assert penalty({"ambiguity": ambiguity, "radius": 1.2}, found.weights, masses(None, 4)) == 0.0
+    assert found.value == pytest.approx(found.weights @ losses, abs=1e-12)
+
+
+def hostile_losses(rng):
+    """Ties, near ties, numbers without all their digits, huge and tiny ones, far outliers, a single value."""
+    v = rng.standard_normal(int(rng.choice([1, 2, 3, 5, 8, 17])))
+    return [
+        rng.choice([-1.0, 0.0, 1.0], v.size),
+        1.0 - rng.choice([0.0, 1e-16, 2.3e-16], v.size),
+        rng.choice([0.0, 1e-200, -1e-200, 5e-324, -1.0], v.size),
+        v * 10.0 ** float(rng.integers(-320, 300)),
+        v * 10.0 ** rng.integers(-300, 300, v.size).astype(float),
+        rng.choice([1.7e308, -1.7e308, 0.0, 1.0], v.size),
+        1e8 + 1e-8 * v,
+        np.full(v.size, v[0]),
+        rng.standard_exponential(v.size) ** 8,
+    ][rng.integers(9)]
+
+
+def hostile_masses(rng, n):
+    """None, some, some that are zero, some of very unequal size."""
+    zeros = np.where(rng.random(n) < 0.5, 0.0, rng.random(n))
+    zeros[rng.integers(n)] = 1.0
+    return [None, rng.dirichlet(np.ones(n)), zeros, 10.0 ** -rng.integers(0, 12, n).astype(float)][rng.integers(4)]
+
+
+def hostile_choice(rng):
+    if rng.random() < 0.2:
+        return {"ambiguity": "cvar", "alpha": float(rng.choice([1.0, 1.0 / 3.0, 1e-3, 1e-300]))}
+    radius = {"radius": float(rng.choice([1e-300, 1e-12, 0.1, 0.5, 1.2, 2.0, 1e300]))} if rng.random() < 0.6 else {}
+    price = {"strength": float(rng.choice([5e-324, 1e-300, 1e-17, 1e-3, 1.0, 1e17]))}
+    return {
+        "ambiguity": str(rng.choice(["kl", "chi2"])),
+        **radius,
+        **(price if rng.random() < 0.5 or not radius else {}),
+    }
+
+
+def divergence_of(ambiguity, q, p):
+    """D(q) in long double, with the digits of small ones."""
+    p, q = p[p > 0.0], q[p > 0.0]
+    x = q / p - 1.0
+    if ambiguity == "chi2":
+        return 0.5 * (p * x * x).sum()
+    small = x * x * (0.5 - x * (1.0 / 6.0 - x / 12.0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        large = np.where(x > -1.0, (1.0 + x) * np.log1p(x), 0.0) - x
+    return (p * np.where(np.abs(x) < 1e-4, small, large)).sum()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_hostile_losses_have_feasible_weights_that_attain_the_value(seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(150):
+        v, choice = hostile_losses(rng), hostile_choice(rng)
+        given = hostile_masses(rng, v.size)
+        found = worst_case(v, sample_weight=given, **choice)
+        p = masses(None if given is None else given.astype(np.longdouble), v.size)
+        q, live = found.weights.astype(np.longdouble), v[p > 0.0]
+        case = repr((v, given, choice, found))
+        assert np.isfinite(found.weights).all(), case
+        assert q.min() >= 0.0, case
+        assert (q[p == 0.0] == 0.0).all(), case
+        assert abs(q.sum() - 1.0) < 1e-13, case
+        strength, divergence = choice.get("strength", 0.0), 0.0
+        if choice["ambiguity"] == "cvar":
+            assert (q * choice["alpha"] <= p * (1.0 + 1e-12)).all(), case
+        else:
+            divergence = divergence_of(choice["ambiguity"], q, p)
+            assert divergence <= choice.get("radius", np.inf) * (1.0 + 1e-9) + 1e-13, case
+        top, width = np.longdouble(live.max()), np.longdouble(live.max()) - np.longdouble(live.min())
+        attained = top + (q * (v - top)).sum() - strength * divergence
+        # found.value is a dual bound: if the weights attain it, neither can be better
+        room = 1e-9 * width + 4e-15 * np.abs(live).max() + strength * (1e-30 + 1e-9 * divergence) + 1e-320
+        assert abs(found.value - attained) <= room, case

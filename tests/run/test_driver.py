@@ -12,11 +12,13 @@ import time
 import numba
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 import xrisk
 from tests.conftest import table
 from xrisk import Budget, Checkpoint, Problem, Stop, Trace, minimize, resume
 from xrisk.auto import Auto
+from xrisk.data.threads import _blas_threads
 from xrisk.functions import L2, Simplex, Tilted
 from xrisk.inner.passes import column_sizes
 from xrisk.run import LogProgress, ProgressBar
@@ -376,3 +378,21 @@ def test_the_trace_given_is_the_one_that_is_kept(cvar_problem):
     result = xrisk.minimize(cvar_problem, ALEXR(), budget=Budget(iterations=150), rng=0, trace=trace)
     assert result.trace is trace
     assert trace.iterations.tolist() == [0, 1, 10, 100, 150]
+
+
+def test_a_solver_is_prepared_with_one_thread_of_the_blas(plain, cvar_problem):
+    """Products of long vectors by several threads have other last bits."""
+    seen = []
+
+    class Curious(ALEXR):
+        def prepare(self, problem):
+            seen.extend(_blas_threads())
+            return super().prepare(problem)
+
+        def init(self, problem, x, rng):
+            seen.extend(_blas_threads())
+            return super().init(problem, x, rng)
+
+    with threadpool_limits(limits=2, user_api="blas"):
+        minimize(cvar_problem, Curious(), budget=Budget(iterations=1), rng=0)
+    assert set(seen) == {1}

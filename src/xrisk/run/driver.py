@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.compile import canonical
-from xrisk.data.threads import Interrupted, interruptible
+from xrisk.data.threads import Interrupted, interruptible, one_thread_each
 from xrisk.files import refuse
 from xrisk.inner.oracle import Oracles, inner_count, inner_dim, inner_size
 from xrisk.problem import Problem, apply_prox
@@ -185,8 +185,9 @@ class _Run:
     def prepare(self, solver: Any, w: np.ndarray) -> None:
         if isinstance(solver, type) or not hasattr(solver, "prepare"):
             raise TypeError(f"solver must be a solver spec such as ALEXR(), got {solver!r}")
-        self.problem, self.solver = solver.prepare(self.stated)
-        self.state = self.solver.init(self.problem, self.solver.start(self.stated, w), self.rng)
+        with one_thread_each():  # a product by two threads has other last bits
+            self.problem, self.solver = solver.prepare(self.stated)
+            self.state = self.solver.init(self.problem, self.solver.start(self.stated, w), self.rng)
 
     def restore(self, solver: Any, path: str | Path) -> None:
         self.rng = np.random.default_rng(0)
