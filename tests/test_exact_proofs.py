@@ -213,13 +213,10 @@ def check_rows(loss, ambiguity, kind, seed, l2=1e-2):
     w = model._packed()
     if ambiguity in ("kl", "chi2", "cvar"):
         return assert_proved(model, w, objective)
-    value = objective(objectives.decimals(w))  # of a ball, to the digits of a search for its price
-    assert (
-        Decimal(model.certificate_.dual) * (1 - Decimal("1e-20"))
-        <= value
-        <= Decimal(model.certificate_.primal) * (1 + Decimal("1e-20"))
-    )
-    return model.certificate_
+    known, value = model.certificate_, objective(objectives.decimals(w))
+    size = abs(value) * Decimal("1e-20")  # a ball is known to the digits of a search for its price
+    assert Decimal(known.dual) - size <= value <= Decimal(known.primal) + size
+    return known
 
 
 @pytest.mark.parametrize(

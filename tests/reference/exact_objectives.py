@@ -73,7 +73,8 @@ def ball(cost, values, radius, strength):
         a, b = low * (high / low) ** (Decimal(1) / 3), low * (high / low) ** (Decimal(2) / 3)
         at = [cost(values, strength + lam) + lam * radius for lam in (a, b)]
         low, high = (low, b) if at[0] <= at[1] else (a, high)
-    return cost(values, strength + low) + low * radius
+    found = cost(values, strength + low) + low * radius
+    return min(found, cost(values, strength)) if strength else found
 
 
 RISKS = {

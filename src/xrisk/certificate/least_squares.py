@@ -101,30 +101,32 @@ class Flat(NamedTuple):
 
 
 @generic
-def flat_of(domain: Any, seen: Look) -> Flat | None:
+def flat_of(domain: Any, F: Squares, seen: Look) -> Flat | None:
     """A flat that holds the face of w; None where there is no use in leaving the domain."""
 
 
 @flat_of.otherwise
-def _(domain, seen):
+def _(domain, F, seen):
     return None
 
 
 @flat_of.of(NoPenalty)
 @flat_of.of(L1Ball)
-def _(domain, seen):
+def _(domain, F, seen):
     return Flat(np.ones(seen.w.size, dtype=bool))
 
 
 @flat_of.of(Hyperplane)
 @flat_of.of(LeveragedBudget)
-def _(domain, seen):
+def _(domain, F, seen):
     return Flat(np.ones(seen.w.size, dtype=bool), float(domain.total))
 
 
 @flat_of.of(NonNegative)
-def _(domain, seen):
-    return Flat((seen.w > 0.0) | (seen.slope <= 4.0 * seen.off))
+def _(domain, F, seen):
+    # of w and its slope one is zero at the minimiser: the smaller of the two is meant to be
+    held = 2.0 * F.factor * F.norms**2
+    return Flat((seen.w > 0.0) & ((held * seen.w > seen.slope) | (seen.slope <= 4.0 * seen.off)))
 
 
 def certify_squares(F: Squares, domain: Any, below: Below, w: np.ndarray, *, tol: float, steps: int = 0) -> Proof:
@@ -142,7 +144,7 @@ def _certified(F: Squares, domain: Any, below: Below, w: np.ndarray, tol: float,
     for attempt in range(2 + steps):
         seen = look_at(F, w, doubled=attempt > 0)
         found = _with(F, domain, found, seen, below(seen))
-        flat = flat_of(domain, seen)
+        flat = flat_of(domain, F, seen)
         if found.certificate.relative <= tol or flat is None or not 0 < flat.columns.sum() <= MOST_COLUMNS:
             if found.certificate.relative <= tol or attempt:
                 break
@@ -181,8 +183,9 @@ def _curved(F: Squares, below: Below, flat: Flat, seen: Look, white: Whitening) 
 
 def _moved(part: Squares, domain: Any, flat: Flat, seen: Look, white: Whitening) -> np.ndarray:
     """Newton's step on the flat, moved back into the domain."""
-    held, w = flat.columns, seen.w.copy()
-    w[held] = newton_step(part, seen._replace(w=w[held], slope=seen.slope[held], off=seen.off[held]), white, flat.total)
+    held, w = flat.columns, np.zeros(seen.w.size)
+    here = seen._replace(w=seen.w[held], slope=seen.slope[held], off=seen.off[held])
+    w[held] = newton_step(part, here, white, flat.total)
     apply_prox(domain, w, 1.0)
     return w
 
