@@ -26,7 +26,7 @@ BLOCK = 4096  # rows that are added up together
 WHITENINGS = 6
 MOST_COLUMNS = 2000  # of which the curvature is looked at
 STEPS = 3  # of Newton's method that a proof may make
-NEAR = 0.5  # of ‖WᵀHW − I‖, at most
+NEAR, NEAREST = 0.5, 1e-3  # of ‖WᵀHW − I‖, at most, and where it is near enough
 
 
 class Residuals(NamedTuple):
@@ -316,19 +316,17 @@ def whitening(F: Squares, with_sum: bool = False) -> Whitening | None:
     spare = float(held.max()) if with_sum else 0.0
     if not (np.isfinite(held).all() and (held + spare > 0.0).all()):
         return None
-    W, best = np.diag(1.0 / np.sqrt(held + spare)), np.inf
+    W, best = np.diag(1.0 / np.sqrt(held + spare)), None
     for _ in range(WHITENINGS):
         M, wrong = _whitened(F, W, spare)
         off = float((np.abs(M - np.eye(len(M))) + wrong).sum(axis=1).max())
-        if off <= NEAR:
-            return Whitening(W, off, spare)
-        if not off < best * (1.0 + 1e-6) and best < 1e3:
-            return None
-        best, factor = off, _shifted_factor(M)
-        if factor is None:
-            return None
+        if off <= NEAR and (best is None or off < best.off):
+            best = Whitening(W, off, spare)
+        factor = _shifted_factor(M) if off > NEAREST else None
+        if factor is None or (best is not None and best.W is not W):
+            return best
         W = scipy.linalg.solve_triangular(factor, W.T, lower=True, check_finite=False).T
-    return None
+    return best
 
 
 def _shifted_factor(M: np.ndarray) -> np.ndarray | None:
