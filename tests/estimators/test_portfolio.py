@@ -407,3 +407,12 @@ def test_returns_far_from_zero_do_not_keep_a_fit_from_ending():
     returns = 7e4 + np.random.default_rng(4).normal(0.005, 0.05, (60, 6))
     portfolio = MeanVariancePortfolio(long_only=False, budget=0.0, leverage=1.5, l2=0.1, max_iter=1000).fit(returns)
     assert portfolio.stop_ is not Stop.ITERATIONS
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("asked", [COMBINATIONS["free"], COMBINATIONS["budget"]], ids=["free", "budget"])
+def test_a_portfolio_that_only_rounding_keeps_from_being_without_limit_is_refused(asked, dtype):
+    returns = np.random.default_rng(0).normal(0.01, 0.05, (60, 4))
+    twin = np.column_stack([returns, returns[:, 0] + 0.001]).astype(dtype)  # the same, and a sure gain
+    with pytest.raises(ValueError, match="no optimum: some portfolio without variance up to rounding"):
+        MeanVariancePortfolio(**asked, max_iter=3000).fit(twin)

@@ -67,13 +67,23 @@ def chi2(values, lam):
 
 
 def ball(cost, values, radius, strength):
-    """min over λ ≥ strength of cost(λ) + (λ − strength)·radius, convex in λ: by thirds, on a scale of logarithms."""
-    low, high = Decimal("1e-12"), Decimal("1e6")
-    while high / low > Decimal("1.0000000000000000000000001"):
+    """min over λ ≥ strength of cost(λ) + (λ − strength)·radius, convex in λ."""
+
+    def at(lam):
+        return cost(values, strength + lam) + lam * radius
+
+    with decimal.localcontext(prec=30):
+        low, high = by_thirds(at, Decimal("1e-12"), Decimal("1e6"), Decimal("1e-9"))
+    found = at(by_thirds(at, low * Decimal("0.999999"), high * Decimal("1.000001"), Decimal("1e-25"))[0])
+    return min(found, cost(values, strength)) if strength else found
+
+
+def by_thirds(function, low, high, near):
+    """Ends of an interval of relative length ``near`` about the minimiser, on a scale of logarithms."""
+    while high / low > 1 + near:
         a, b = low * (high / low) ** (Decimal(1) / 3), low * (high / low) ** (Decimal(2) / 3)
-        at = [cost(values, strength + lam) + lam * radius for lam in (a, b)]
-        low, high = (low, b) if at[0] <= at[1] else (a, high)
-    return cost(values, strength + low) + low * radius
+        low, high = (low, b) if function(a) <= function(b) else (a, high)
+    return low, high
 
 
 RISKS = {

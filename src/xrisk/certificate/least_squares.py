@@ -26,7 +26,7 @@ BLOCK = 4096  # rows that are added up together
 WHITENINGS = 6
 MOST_COLUMNS = 2000  # of which the curvature is looked at
 STEPS = 3  # of Newton's method that a proof may make
-NEAR = 0.5  # of ‖WᵀHW − I‖, at most
+NEAR, NEAREST = 0.5, 1e-3  # of ‖WᵀHW − I‖, at most, and where it is near enough
 
 
 class Residuals(NamedTuple):
@@ -101,30 +101,32 @@ class Flat(NamedTuple):
 
 
 @generic
-def flat_of(domain: Any, seen: Look) -> Flat | None:
+def flat_of(domain: Any, F: Squares, seen: Look) -> Flat | None:
     """A flat that holds the face of w; None where there is no use in leaving the domain."""
 
 
 @flat_of.otherwise
-def _(domain, seen):
+def _(domain, F, seen):
     return None
 
 
 @flat_of.of(NoPenalty)
 @flat_of.of(L1Ball)
-def _(domain, seen):
+def _(domain, F, seen):
     return Flat(np.ones(seen.w.size, dtype=bool))
 
 
 @flat_of.of(Hyperplane)
 @flat_of.of(LeveragedBudget)
-def _(domain, seen):
+def _(domain, F, seen):
     return Flat(np.ones(seen.w.size, dtype=bool), float(domain.total))
 
 
 @flat_of.of(NonNegative)
-def _(domain, seen):
-    return Flat((seen.w > 0.0) | (seen.slope <= 4.0 * seen.off))
+def _(domain, F, seen):
+    # of w and its slope one is zero at the minimiser: the smaller of the two is meant to be
+    held = 2.0 * F.factor * F.norms**2
+    return Flat((seen.w > 0.0) & ((held * seen.w > seen.slope) | (seen.slope <= 4.0 * seen.off)))
 
 
 def certify_squares(F: Squares, domain: Any, below: Below, w: np.ndarray, *, tol: float, steps: int = 0) -> Proof:
@@ -142,7 +144,7 @@ def _certified(F: Squares, domain: Any, below: Below, w: np.ndarray, tol: float,
     for attempt in range(2 + steps):
         seen = look_at(F, w, doubled=attempt > 0)
         found = _with(F, domain, found, seen, below(seen))
-        flat = flat_of(domain, seen)
+        flat = flat_of(domain, F, seen)
         if found.certificate.relative <= tol or flat is None or not 0 < flat.columns.sum() <= MOST_COLUMNS:
             if found.certificate.relative <= tol or attempt:
                 break
@@ -181,8 +183,9 @@ def _curved(F: Squares, below: Below, flat: Flat, seen: Look, white: Whitening) 
 
 def _moved(part: Squares, domain: Any, flat: Flat, seen: Look, white: Whitening) -> np.ndarray:
     """Newton's step on the flat, moved back into the domain."""
-    held, w = flat.columns, seen.w.copy()
-    w[held] = newton_step(part, seen._replace(w=w[held], slope=seen.slope[held], off=seen.off[held]), white, flat.total)
+    held, w = flat.columns, np.zeros(seen.w.size)
+    here = seen._replace(w=seen.w[held], slope=seen.slope[held], off=seen.off[held])
+    w[held] = newton_step(part, here, white, flat.total)
     apply_prox(domain, w, 1.0)
     return w
 
@@ -313,19 +316,17 @@ def whitening(F: Squares, with_sum: bool = False) -> Whitening | None:
     spare = float(held.max()) if with_sum else 0.0
     if not (np.isfinite(held).all() and (held + spare > 0.0).all()):
         return None
-    W, best = np.diag(1.0 / np.sqrt(held + spare)), np.inf
+    W, best = np.diag(1.0 / np.sqrt(held + spare)), None
     for _ in range(WHITENINGS):
         M, wrong = _whitened(F, W, spare)
         off = float((np.abs(M - np.eye(len(M))) + wrong).sum(axis=1).max())
-        if off <= NEAR:
-            return Whitening(W, off, spare)
-        if not off < best * (1.0 + 1e-6) and best < 1e3:
-            return None
-        best, factor = off, _shifted_factor(M)
-        if factor is None:
-            return None
+        if off <= NEAR and (best is None or off < best.off):
+            best = Whitening(W, off, spare)
+        factor = _shifted_factor(M) if off > NEAREST else None
+        if factor is None or (best is not None and best.W is not W):
+            return best
         W = scipy.linalg.solve_triangular(factor, W.T, lower=True, check_finite=False).T
-    return None
+    return best
 
 
 def _shifted_factor(M: np.ndarray) -> np.ndarray | None:

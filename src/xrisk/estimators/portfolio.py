@@ -31,6 +31,7 @@ from xrisk.estimators.base import (
     LinearRobust,
     Training,
     check_finite,
+    linear_scores,
     settled,
     with_callbacks,
 )
@@ -46,6 +47,8 @@ from xrisk.solvers.faces import Faces
 MISSING = ("rows", "assets", "error")
 ZERO = 1e-12  # a gap that is none, of how much the returns can change the objective: an optimum of zero has no digits
 EXACT = 1e-9  # what is asked of a method whose last step is exact, whatever the tolerance
+FAR = 1e6  # times what single assets bring: no portfolio does so but by assets that are almost the same
+UNLIMITED = (NoPenalty, Hyperplane, NonNegative)
 NULL = 1e-10  # relative, of an eigenvalue that counts as zero, and of a part of the mean
 
 
@@ -239,8 +242,8 @@ class MeanVariancePortfolio(LinearRobust):
 
     def _no_minimum(self) -> str:
         return (
-            "the objective has no optimum: some portfolio without variance has a positive mean return, and may be held "
-            "without limit; l2 > 0, leverage, or a budget with long_only=True would give it one"
+            "the objective has no optimum: some portfolio without variance up to rounding has a positive mean return, "
+            "and may be held without limit; l2 > 0, leverage, or a budget with long_only=True would give it one"
         )
 
     def _solver(self, weights: np.ndarray | None) -> Any:
@@ -270,7 +273,18 @@ class MeanVariancePortfolio(LinearRobust):
             return certify_squares(F, domain, below, result.w, tol=tol, steps=steps)
 
         proof = self._in_time(problem, result, prove) or Proof(result.w, result.value, NOTHING_PROVED)
-        return replace(settled(result, proof), stop=self._stop(result.stop, proof.certificate, _reach(domain, F)))
+        reach = _reach(domain, F)
+        if isinstance(domain, UNLIMITED) and proof.value < -FAR * reach and self._is_rounding(F, proof, training.X):
+            raise ValueError(self._no_minimum())
+        return replace(settled(result, proof), stop=self._stop(result.stop, proof.certificate, reach))
+
+    def _is_rounding(self, F: Squares, proof: Proof, X: np.ndarray) -> bool:
+        """Whether a portfolio that brings so much does so by the rounding of the returns, or nothing is known of it."""
+        if not proof.certificate.relative <= self.tol:
+            return True
+        spread = float(np.sqrt(F.share @ F.residuals(proof.w, True).value ** 2))
+        sizes = linear_scores(np.abs(X), np.abs(proof.w)[None, :])[:, 0]
+        return spread <= 4.0 * float(np.finfo(X.dtype).eps) * float(np.sqrt(F.share @ sizes**2))
 
     def _stop(self, ended: Stop, known: Certificate, reach: float) -> Stop:
         if known.relative <= self.tol:
@@ -418,7 +432,8 @@ def _reach(domain: Any, F: Squares) -> float:
 
 
 def _finite_reach(domain: Any, F: Squares) -> float:
-    sizes = np.abs(F.linear) + F.norms
+    linear = F.linear - F.linear.mean() if isinstance(domain, Hyperplane) else F.linear
+    sizes = np.abs(linear) + F.norms
     held = F.factor * F.norms**2 + 0.5 * F.l2
     free = float(np.max(np.divide(sizes**2, 4.0 * held, out=np.zeros_like(held), where=held > 0.0)))
     limited = float(penalty_conjugate(domain, sizes))
