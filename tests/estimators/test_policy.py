@@ -93,7 +93,7 @@ def test_a_chain_with_an_end_is_solved_as_by_hand():
     chain = [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5], [0.0, 0.0, 0.0]]
     model = PolicyEvaluator(0.8).fit(np.eye(3), [1.0, 1.0, 0.5], transitions=chain)
     np.testing.assert_allclose(model.coef_, [3.0, 2.0, 0.5], rtol=1e-5)
-    assert model.stop_ is Stop.CONVERGED
+    assert model.stop_ is Stop.PERFECT
 
 
 def test_a_table_of_values_solves_the_linear_system():
