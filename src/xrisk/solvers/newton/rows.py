@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.certificate import Certificate, between, certify_measured, is_perfect, measured, refuse_unknown
+from xrisk.certificate.bounds import PERFECT
 from xrisk.certificate.rounding import base_weights
 from xrisk.compile import canonical
 from xrisk.data.products import sampled_rows
@@ -53,7 +54,6 @@ PROGRESS = 1e-3  # of what is asked for: a fall of the objective that is somethi
 IN_VAIN = 3  # certificates in a row that bring nothing
 LEAST_SMOOTHING = 1e-13
 RISE = 1e-10  # relative, of the smoothed objective in a step: rounding
-MORE = 10.0  # times the smoothing, where a kink stops every step
 BETTER = 1e-12  # relative: an objective lower by less is the same, but for rounding
 ENDINGS = (None, Stop.CONVERGED, Stop.ROUNDING, Stop.PERFECT)  # by the number a state keeps
 
@@ -308,7 +308,7 @@ def newton_step(task: RowTask, state: RowState, way: Way) -> RowState:
     """The state after a step."""
     point = _along_path(task, state, way) if way.tangent.size else _searched(task, state, way)
     here, w, value = value_at(task, point), state.w, state.value
-    fell = state.here - here > PROGRESS * state.tol * abs(state.here)
+    fell = state.value - here > PROGRESS * state.tol * abs(state.value)  # below all before: rounding rises and falls
     if value - here > BETTER * abs(value):
         w, value = outward(task.centre, point.x), here
     return state._replace(
@@ -331,10 +331,7 @@ def _along_path(task: RowTask, state: RowState, way: Way) -> RowPoint:
 
 
 def _searched(task: RowTask, state: RowState, way: Way) -> RowPoint:
-    """A step that takes most of the slope away, and does not rise; slopes keep digits that values lose.
-
-    Where no step does, the point stays, at more smoothing: rows far off have made a kink of the risk.
-    """
+    """A step that takes most of the slope away, and does not rise; slopes keep digits that values lose."""
     dz, near = scores_at(task.inner, way.dx), tuple(state.near)
     low, high, t = (0.0, way.slope), None, 1.0
     for _ in range(TRIALS):
@@ -347,12 +344,16 @@ def _searched(task: RowTask, state: RowState, way: Way) -> RowPoint:
         near = trial.case.near
         del trial  # as large as some columns of the data
         t = next_step(low, high, np.inf)
-    theta = way.theta if low[0] > 0.0 else min(MORE * way.theta, max(START, way.theta))
-    return look(task, state.x + low[0] * way.dx, state.z + low[0] * dz, theta, near)
+    return look(task, state.x + low[0] * way.dx, state.z + low[0] * dz, way.theta, near)
 
 
 def _worth_a_proof(state: RowState) -> bool:
-    """Whether a proof on the way is worth its passes: asked for many digits, rounding may end what is left of it."""
+    """Whether a proof on the way is worth its passes: of a fit that seems perfect, or one asked for many digits.
+
+    Rounding may end what is left of either.
+    """
+    if state.here <= PERFECT * state.size < state.primal:
+        return True
     return state.gap <= FINE * abs(state.here) and state.gap < 0.1 * (state.primal - state.dual)
 
 

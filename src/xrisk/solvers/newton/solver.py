@@ -58,6 +58,7 @@ PART = 0.6  # of the tolerance that smoothing may cost in the end
 STILL = 30.0  # times the tolerance that the gradient may cost the dual point before the last step
 ENOUGH = 8  # steps at one smoothing, after which rounding keeps the gradient from falling
 LEAST_SMOOTHING = 1e-15
+STUCK = 200  # steps at one smoothing, after which rounding has ended progress
 RUNNING = 0
 ENDINGS = (None, Stop.CONVERGED, Stop.FLAT, Stop.UNBOUNDED, Stop.ROUNDING)  # by the number a state keeps
 
@@ -218,9 +219,9 @@ def newton_step(task: SmoothedProblem, state: NewtonState, solver: Newton) -> Ne
             point, dual = _last_step(task, point, newton)
         else:
             hold *= 1e-3
-    elif off > CENTRED or short <= 1.01 * PART * goal:
+    elif since <= STUCK and (off > CENTRED or short <= 1.01 * PART * goal):
         point = _search(task, point._replace(along=-decrement), newton)
-    elif point.theta < LEAST_SMOOTHING:
+    elif since > STUCK or point.theta < LEAST_SMOOTHING:
         point, dual = _last_step(task, point, newton)
         ended = ENDINGS.index(Stop.ROUNDING)
     else:
