@@ -351,4 +351,4 @@ def test_rows_are_not_copied(surrogate):
     model.fit(rows, y)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 0.6 * rows.nbytes  # some numbers for each row, of which it has a hundred
+    assert peak < 0.8 * rows.nbytes  # some numbers for each row, of which it has a hundred; a copy would be of float64
