@@ -1,6 +1,8 @@
 """PartialAUCClassifier and TwoWayPartialAUCClassifier: what they promise, and what they say."""
 
+import itertools
 import pickle
+import tracemalloc
 import warnings
 from copy import deepcopy
 from typing import Any, NamedTuple
@@ -286,3 +288,67 @@ def test_it_is_scored_by_its_own_metric():
     model = TwoWayPartialAUCClassifier(0.5, 0.3, anchor=0.1, start="logistic", random_state=0)
     scores = cross_val_score(model, X, Y, scoring=partial_auc_scorer(min_tpr=0.5, max_fpr=0.3), cv=3)
     assert ((scores > 0.0) & (scores < 1.0)).all()
+
+
+@pytest.mark.parametrize("ties", [12, 1], ids=["apart", "tied"])
+@pytest.mark.parametrize("share", [0.0, 1e-4, 3e-3, 0.1, 0.5, 0.9999, 1.0])
+def test_a_thinned_curve_never_exceeds_a_budget_and_is_close_to_it(share, ties):
+    rng = np.random.default_rng(0)
+    y = rng.random(50_000) < 0.1
+    scores = (rng.standard_normal(y.size) + y).round(ties)
+    model = deepcopy(FITTED)
+    model.roc_fpr_, model.roc_tpr_, model.roc_thresholds_ = anchored.kept_curve(y, scores)
+    assert model.roc_fpr_.size < 2100
+    alarms = (scores[~y] > model.set_threshold(max_fpr=share).threshold_).mean()
+    hits = (scores[y] > model.set_threshold(min_tpr=share).threshold_).mean()
+    assert alarms <= share <= hits
+    whole = [np.quantile(scores[side], 1.0 - share, method="higher") for side in (~y, y)]
+    assert alarms >= 0.95 * (scores[~y] > whole[0]).mean() or (scores[y] > model.threshold_).all()
+    assert 1.0 - hits >= 0.95 * (scores[y] < whole[1]).mean() - 0.05
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("share", [0.0, 0.003, 0.2])
+def test_the_rows_of_the_curve_keep_the_budget(share, dtype):
+    rows, y = table(6000)
+    model = PartialAUCClassifier(0.5, surrogate="convex").fit(rows.astype(dtype), y)
+    assert model.set_threshold(max_fpr=share).predict(rows.astype(dtype))[~y].mean() <= share
+    assert model.set_threshold(min_tpr=share).predict(rows.astype(dtype))[y].mean() >= share
+
+
+@pytest.mark.parametrize("surrogate", ["logistic", "hinge"])
+def test_a_pass_over_pairs_that_takes_too_long_leaves_the_start(surrogate, monkeypatch):
+    """On a clock on which a second passes whenever somebody looks."""
+    clock = itertools.count()
+    for module in ("xrisk.run.driver", "xrisk.estimators.base"):
+        monkeypatch.setattr(f"{module}.now", lambda: float(next(clock)))
+    with pytest.warns(ConvergenceWarning, match=r"^the budget of seconds is used up; no gap is certified"):
+        model = TwoWayPartialAUCClassifier(surrogate=surrogate, max_seconds=4.0).fit(X, Y)
+    assert model.stop_ is Stop.SECONDS
+    assert not model.coef_.any()
+    assert next(clock) < 40
+
+
+def test_time_that_is_up_in_a_fold_ends_cross_validation(monkeypatch):
+    clock = itertools.count()
+    monkeypatch.setattr("xrisk.estimators.anchored.now", lambda: float(next(clock)))
+    with pytest.warns(ConvergenceWarning, match=r"^the budget of seconds is used up"):
+        model = TwoWayPartialAUCClassifier(0.5, 0.3, max_seconds=200.0, random_state=0).fit(X, Y)
+    assert model.stop_ is Stop.SECONDS
+    assert model.training_score_ > 0.0
+    assert next(clock) < 300
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("surrogate", ["sigmoid", "convex"])
+def test_rows_are_not_copied(surrogate):
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((100_000, 100), dtype=np.float32)
+    y = rows[:, 0] + rows[:, 1] + rng.standard_normal(100_000) > 2.5
+    model = TwoWayPartialAUCClassifier(surrogate=surrogate, anchor=0.1, start="logistic")
+    model.fit(rows[:2000], y[:2000])
+    tracemalloc.start()
+    model.fit(rows, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.8 * rows.nbytes  # some numbers for each row, of which it has a hundred; a copy would be of float64

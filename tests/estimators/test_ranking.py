@@ -2,11 +2,18 @@
 
 import numpy as np
 import pytest
-from sklearn.metrics import balanced_accuracy_score
+import scipy.sparse
+from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from sklearn.model_selection import GridSearchCV
 
 from tests.conftest import table
-from xrisk import PNormPushClassifier, PrecisionAtKClassifier, TopPushClassifier
+from xrisk import (
+    PartialAUCClassifier,
+    PNormPushClassifier,
+    PrecisionAtKClassifier,
+    TopPushClassifier,
+    TwoWayPartialAUCClassifier,
+)
 from xrisk.applications import p_norm_push, precision_at_k, top_push
 from xrisk.estimators.ranking import balanced_threshold
 from xrisk.functions import ExponentialLoss
@@ -115,3 +122,65 @@ def test_a_search_judges_the_order(model):
 def test_what_is_wrong_is_said_in_one_sentence(model, sentence):
     with pytest.raises(ValueError, match=sentence):
         model.fit(X, Y)
+
+
+def raw(offset, spread, dtype=np.float64, n=300):
+    """A table of three columns of one size and one as it comes: seconds since 1970, numbers of orders."""
+    rng = np.random.default_rng(1)
+    columns = rng.standard_normal((n, 4))
+    y = columns[:, 0] + columns[:, 1] + 0.5 * rng.standard_normal(n) > 1.0
+    columns[:, 0] = offset + spread * columns[:, 0]
+    return columns.astype(dtype), y
+
+
+CERTIFIED = {
+    "push": PNormPushClassifier(),
+    "at k": PrecisionAtKClassifier(),
+    "top push": TopPushClassifier(),
+    "partial": PartialAUCClassifier(0.5, surrogate="convex", tol=1e-3),
+    "two-way": TwoWayPartialAUCClassifier(0.5, 0.3, surrogate="hinge", tol=1e-3),
+    "two-way logistic": TwoWayPartialAUCClassifier(0.5, 0.3, surrogate="logistic", tol=1e-3),
+}
+every_certified = pytest.mark.parametrize("model", CERTIFIED.values(), ids=CERTIFIED)
+STORAGES = {
+    "float64": (np.asarray, np.float64),
+    "float32": (np.asarray, np.float32),
+    "sparse": (scipy.sparse.csr_array, np.float64),
+}
+
+
+@every_certified
+@pytest.mark.parametrize(("stored", "dtype"), STORAGES.values(), ids=STORAGES)
+def test_columns_as_they_come_are_certified(model, stored, dtype):
+    rows, y = raw(1.6e9, 1e6, dtype)
+    model.fit(stored(rows), y)
+    assert model.certificate_.relative <= 1e-3
+    assert roc_auc_score(y, model.decision_function(stored(rows))) > 0.85
+
+
+@every_certified
+@pytest.mark.parametrize("l2", [1e-4, 1e-1])
+@pytest.mark.parametrize(("offset", "spread"), [(1e12, 1e6), (1e6, 1e2), (1.6e9, 1e8)])
+def test_no_offset_and_no_spread_of_a_column_keeps_the_gap_open(model, offset, spread, l2):
+    rows, y = raw(offset, spread)
+    l2 *= 300 if model is CERTIFIED["at k"] else 1  # of which the objective is a number of rows
+    assert model.set_params(l2=l2).fit(rows, y).certificate_.relative <= 1e-3
+
+
+@pytest.mark.parametrize("name", ["top push", "partial", "two-way", "two-way logistic"])
+@pytest.mark.parametrize("l1", [0.0, 1e-3])
+def test_cuts_certify_columns_that_no_ridge_holds(name, l1):
+    rows, y = raw(1e12, 3e11)
+    assert CERTIFIED[name].set_params(l2=1e-4, l1=l1).fit(rows, y).certificate_.relative <= 1e-3
+
+
+@pytest.mark.parametrize("name", ["push", "two-way"])
+def test_digits_that_are_not_there_are_told(name):
+    rows, y = raw(1e15, 1e9, np.float32)
+    with pytest.warns(UserWarning, match=r"^column 0 of X is about 1e\+15 and varies by .*, of which float32 keeps"):
+        CERTIFIED[name].set_params(tol=0.1).fit(rows, y)
+
+
+def test_a_constant_column_is_nothing_to_tell():
+    rows, y = raw(0.1, 0.0, np.float32)
+    CERTIFIED["push"].fit(rows, y)

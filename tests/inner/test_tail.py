@@ -7,6 +7,7 @@ import pytest
 
 import xrisk
 from tests.conftest import table
+from xrisk.data.threads import Interrupted, interruptible
 from xrisk.functions import ExponentialLoss, HingeLoss, Logistic, SmoothedHinge, Squared, SquaredHinge
 from xrisk.functions.loss import loss_slope, loss_value
 from xrisk.inner import Pairs, Tail, as_rows, draw, exact_values, exact_vjp, inner_samples, new_batch
@@ -213,3 +214,24 @@ def test_the_slopes_of_the_square_are_those_of_its_value():
     found = corner(Squared(), scores[:5], scores[5:], 2.5, 3.5)
     slopes = [(value(scores + e) - value(scores - e)) / (2 * h) for e in h * np.eye(12)]
     np.testing.assert_allclose(np.append(found.up, -found.down), slopes, atol=1e-8)
+
+
+@pytest.mark.usefixtures("plain")
+@pytest.mark.parametrize("g", [tail(Logistic(), BELOW.size), tail(Logistic()).pairs], ids=["tail", "pairs"])
+def test_a_pass_gives_way_within_bounded_work(g, monkeypatch):
+    """However many pairs there are: it asks before every few of them whether to go on."""
+    monkeypatch.setattr("xrisk.inner.sorted_pairs.WORK", 4 * BELOW.size)
+    monkeypatch.setattr("xrisk.inner.pair_passes.CHUNK", 4 * BELOW.size)
+    asked = []
+    with interruptible(lambda: asked.append(1)):
+        out = np.empty((ABOVE.size, 1))
+        exact_values(g, W, out)
+    assert len(asked) >= ABOVE.size / 4
+    with pytest.raises(Interrupted), interruptible(lambda: True):
+        exact_values(g, W, out)
+
+
+@every_loss
+def test_at_zero_no_pair_is_looked_at(loss):
+    with interruptible(lambda: True):
+        np.testing.assert_array_equal(values(tail(loss), np.zeros(4)), loss_value(loss, 0.0, 1.0))

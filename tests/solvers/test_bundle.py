@@ -12,10 +12,11 @@ from tests.functions.test_penalty import solve
 from tests.solvers.cases import cvar
 from xrisk.applications import partial_auc, top_push, two_way_partial_auc
 from xrisk.auto import Auto
-from xrisk.certificate import cut_at
+from xrisk.certificate import Cuts, cut_at
 from xrisk.solvers import Bundle
 from xrisk.solvers.base import known_stop
 from xrisk.solvers.shared.mixture import best_mixture, kinked_mixture
+from xrisk.solvers.shared.reach import box_of, boxed_below, narrowed
 
 MODELS = {
     "hinge": lambda t: cp.pos(1 - t),
@@ -291,3 +292,38 @@ def test_exact_takes_tails(loss):
     X = rng.standard_normal((40, 3)) + 1.2 * (y > 0)[:, None]
     problem = two_way_partial_auc(X, y, min_tpr=0.5, max_fpr=0.5, loss=loss, l2=0.05)
     assert xrisk.solvers.exact(problem, tol=1e-7).certificate.relative <= 1e-7
+
+
+def unheld(seed, l1=0.0, loss="hinge"):
+    """A problem with two columns that the ridge does not hold."""
+    rng = np.random.default_rng(seed)
+    y = np.where(np.arange(100) % 4 == 0, 1, -1)
+    X = rng.standard_normal((100, 4)) + y[:, None] * [0.6, 0.4, 0.3, 0.0]
+    X[:, :2] = [1e9, -1e12] + X[:, :2] * [10.0 ** rng.integers(5, 8), 10.0 ** rng.integers(8, 12)]
+    return two_way_partial_auc(X, y, min_tpr=0.3, max_fpr=0.5, loss=loss, l1=l1, l2=10.0 ** -rng.integers(1, 5))
+
+
+@pytest.mark.parametrize("l1", [0.0, pytest.param(1e-4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+@pytest.mark.parametrize("seed", range(2))
+def test_bounds_of_columns_that_no_ridge_holds_are_never_above_the_optimum(seed, loss, l1):
+    problem = unheld(seed, l1, loss)
+    found, best = run(problem, 1e-3), run(problem, 1e-4)
+    assert found.certificate.relative <= 1e-3
+    assert found.certificate.dual <= best.certificate.primal
+    assert best.certificate.dual <= found.certificate.primal
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_optimum_is_within_the_reach_that_cuts_prove(seed):
+    problem, rng = unheld(seed), np.random.default_rng(seed)
+    task, _ = Bundle().prepare(problem)
+    best = run(problem, 1e-5).w
+    points = [10.0 * rng.standard_normal(4) / task.sizes.scale for _ in range(40)]
+    cut = [cut_at(task.inner, task.sizes, problem.outer, w) for w in (best, np.zeros(4), *points)]
+    numbers = [np.array([getattr(one, name) for one in cut]) for name in ("slope", "offset", "slack", "spread")]
+    cuts, value = Cuts(*numbers, len(cut)), problem.value(best)
+    box = narrowed(box_of(problem.penalty.l2, 0.0, task.sizes.scale), cuts, value)
+    assert box.loose.size == 2
+    assert (np.abs(best) <= box.reach).all()
+    assert boxed_below(box, cuts, np.ones(len(cut)), np.zeros(4)) <= value

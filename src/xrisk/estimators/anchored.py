@@ -147,7 +147,7 @@ def few_digits(X: Any) -> str | None:
         if column.max() > column.min():
             return (
                 f"column {j} of X is about {rows.centre[j]:.3g} and varies by {spread[j]:.2g}, of which {X.dtype} "
-                "keeps one digit or two: subtract its mean before it is stored so, or leave the column out"
+                "keeps too few digits: subtract its mean before it is stored so, or leave the column out"
             )
     return None
 

@@ -20,6 +20,7 @@ from xrisk.solvers.shared.mixture import best_mixture, kinked_mixture
 
 LOOSE = 1e-12  # a ridge below that, over the square of the scale, does not hold its column
 HOLD = 1e-9  # what stands for such a ridge where mixtures are chosen
+LEAST_KINK = 1e-4  # in units of the square root of that: an interior-point method needs some room
 MOST = 16  # columns that reaches are found for
 TILT = 0.1  # of the largest slope
 ROUNDS = 12
@@ -51,7 +52,9 @@ def mixed(box: Box, slopes: np.ndarray, offsets: np.ndarray, start: np.ndarray) 
     size = np.sqrt(box.hold)
     scaled = slopes / size
     if box.kink:
-        share, aim = kinked_mixture(scaled, offsets, box.kink / size, 1.0)
+        kink = box.kink / size
+        kink[box.loose] = np.maximum(kink[box.loose], LEAST_KINK)
+        share, aim = kinked_mixture(scaled, offsets, kink, 1.0)
         return share, aim / size
     share = best_mixture(scaled @ scaled.T, -offsets, start)
     return share, -(share @ scaled) / size
