@@ -31,7 +31,7 @@ from xrisk.estimators.base import (
 )
 from xrisk.functions import Hyperplane, NonNegative, penalty_convexity
 from xrisk.functions.faces import domain_of, linear_of
-from xrisk.functions.parameters import flag, require
+from xrisk.functions.parameters import flag, positive, require
 from xrisk.inner.oracle import inner_size
 from xrisk.persistence import savable
 from xrisk.problem import Problem
@@ -166,6 +166,7 @@ class MeanVariancePortfolio(LinearRobust):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         flag("long_only", self.long_only)
+        positive("risk_aversion", as_number("risk_aversion", self.risk_aversion))
         if self.missing not in MISSING:
             raise ValueError(f"missing must be one of {', '.join(MISSING)}, got {self.missing!r}")
 
