@@ -136,7 +136,7 @@ class RegionClassifier(TwoClassRobust):
             raise ValueError(f"surrogate must be one of {', '.join(SURROGATES)}, got {self.surrogate!r}")
         if self.anchor is not None:
             require(as_number("anchor", self.anchor) > 0.0, "anchor", self.anchor, "positive or None")
-        if self.start not in (None, *STARTS):
+        if self.start is not None and not (isinstance(self.start, str) and self.start in STARTS):
             raise ValueError(f"start must be one of {', '.join(STARTS)} or None, got {self.start!r}")
         if self.surrogate == "sigmoid" and not isinstance(self.solver, str):
             raise ValueError(f"solver must be 'auto' for surrogate='sigmoid', got {self.solver!r}")

@@ -167,7 +167,7 @@ class MeanVariancePortfolio(LinearRobust):
         super()._check_parameters()
         flag("long_only", self.long_only)
         positive("risk_aversion", as_number("risk_aversion", self.risk_aversion))
-        if self.missing not in MISSING:
+        if not isinstance(self.missing, str) or self.missing not in MISSING:
             raise ValueError(f"missing must be one of {', '.join(MISSING)}, got {self.missing!r}")
 
     def _complete(self, X: np.ndarray, weight: np.ndarray | None) -> Training:
