@@ -498,3 +498,22 @@ def test_indices_outside_the_matrix_are_refused():
     rows.indices[7] = 3
     with refuses("X must be a valid sparse matrix"):
         value(rows)
+
+
+ARRAYS = [np.array([1.0, 2.0]), np.zeros(0)]
+
+
+@pytest.mark.parametrize("value", ARRAYS, ids=["two", "none"])
+@pytest.mark.parametrize(
+    ("estimator", "name"),
+    [
+        (xrisk.GroupDROClassifier(), "tol"),
+        (xrisk.GroupDROClassifier(), "max_seconds"),
+        (xrisk.TwoWayPartialAUCClassifier(), "start"),
+        (xrisk.MeanVariancePortfolio(), "missing"),
+    ],
+)
+def test_an_array_is_no_parameter(estimator, name, value):
+    with refuses(f"{name} must be"):
+        estimator.set_params(**{name: value}).fit(X, Y)
+    estimator.set_params(**{name: type(estimator)().get_params()[name]})

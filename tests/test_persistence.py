@@ -1,5 +1,6 @@
 """Models on disk: exact round trips, and one sentence for every file that is not one."""
 
+import copy
 import enum
 import io
 import json
@@ -8,6 +9,7 @@ import os
 import pickle
 import subprocess
 import sys
+import warnings
 import zipfile
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -533,3 +535,49 @@ def test_any_json_as_model_is_refused_or_loaded(value):
         assert isinstance(persistence._loaded(content, "model"), Keeper)
     except UnreadableError as error:
         assert str(error).startswith("model cannot be loaded")  # noqa: PT017
+
+
+ROWS = np.random.default_rng(0).standard_normal((40, 2))
+LABELS = ROWS[:, 0] + np.sin(np.arange(40)) > 0.5
+FITTED = {
+    "ranking": lambda: xrisk.TwoWayPartialAUCClassifier(anchor=0.1, start="logistic").fit(ROWS, LABELS),
+    "rows": lambda: xrisk.DROClassifier().fit(ROWS, LABELS),
+    "portfolio": lambda: xrisk.MeanVariancePortfolio().fit(0.01 * ROWS),
+}
+WRONG = [
+    ("ranking", "threshold_", None, "threshold_ must be a finite number, got None"),
+    ("ranking", "threshold_", "x", "threshold_ must be a finite number, got 'x'"),
+    ("ranking", "threshold_", np.zeros(3), "threshold_ must be a finite number"),
+    ("ranking", "threshold_", math.nan, "threshold_ must be a finite number, got nan"),
+    ("ranking", "roc_fpr_", np.zeros(0), "roc_fpr_, roc_tpr_ and roc_thresholds_ must be three lists of one length"),
+    ("ranking", "roc_tpr_", np.ones(3), "roc_fpr_, roc_tpr_ and roc_thresholds_ must be three lists of one length"),
+    ("ranking", "roc_thresholds_", np.ones((2, 2)), "must be three lists of one length"),
+    ("ranking", "roc_thresholds_", "x", "roc_thresholds_ must be an array of finite numbers"),
+    ("rows", "loss", "x", "loss must be one of"),
+    ("rows", "loss", xrisk.functions.Squared(), "loss must be a word or a spec of a loss that the model can have"),
+    ("rows", "loss", L2(), "loss must be a word or a spec of a loss that the model can have"),
+    ("rows", "loss", None, "loss must be a word or a spec of a loss that the model can have, got None"),
+    ("rows", "sample_losses_", np.ones(3), "sample_losses_ must be one for each of the sample_weights_"),
+    ("rows", "sample_losses_", np.full(40, np.nan), "sample_losses_ must be an array of finite numbers"),
+    ("portfolio", "risk_aversion", "x", "risk_aversion must be a number, got 'x'"),
+    ("portfolio", "risk_aversion", -1.0, "risk_aversion must be positive, got -1.0"),
+    ("portfolio", "risk_aversion", math.nan, "risk_aversion must be"),
+]
+
+
+@pytest.fixture(scope="module")
+def fits():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of so few rows
+        return {name: fit() for name, fit in FITTED.items()}
+
+
+@pytest.mark.parametrize(("name", "attribute", "value", "said"), WRONG)
+def test_a_model_with_a_crafted_field_is_refused_in_one_sentence(fits, tmp_path, name, attribute, value, said):
+    model = copy.copy(fits[name])
+    assert type(there_and_back(model, tmp_path)) is type(model)
+    setattr(model, attribute, value)
+    with pytest.raises(UnreadableError, match=said) as caught:
+        there_and_back(model, tmp_path)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 500

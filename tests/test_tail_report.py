@@ -11,7 +11,7 @@ import xrisk
 from tests.test_report import data_of, tags_of
 from xrisk.report import render_tail, write_tail_report
 from xrisk.report.phrases import rounded
-from xrisk.report.tail import carried, loss_panels, objective, proofs, summary, trade, verdict, worst_names
+from xrisk.report.tail import carried, guide, loss_panels, objective, proofs, summary, trade, verdict, worst_names
 from xrisk.study import Difference, compare_tails
 from xrisk.tables import parts
 
@@ -192,3 +192,8 @@ def test_large_losses_are_written_out(value, form, said):
 def test_the_file_is_the_page(study, page, tmp_path):
     write_tail_report(tmp_path / "r.html", study)
     assert (tmp_path / "r.html").read_text(encoding="utf-8") == page
+
+
+def test_the_page_calls_that_the_default_which_is():
+    default = xrisk.DROClassifier().ambiguity
+    assert [word for word, (_, when) in guide().items() if when.startswith("The default")] == [default]

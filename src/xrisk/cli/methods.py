@@ -42,10 +42,13 @@ FILES = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet", ".pq")
 @one_line_errors
 def methods(name: str | None, problem: str | None, markdown: bool, as_json: bool) -> None:
     """The table of methods, or all about one: what it needs, costs and promises, and where its rule is from."""
+    if name is not None:
+        _chosen((name,))
     if markdown:
         click.echo(as_markdown(), nl=False)
     elif as_json:
-        click.echo(json.dumps([dict(zip(COLUMNS, row, strict=True)) for row in rows()]))
+        told = [dict(zip(COLUMNS, row, strict=True)) for row in rows()]
+        click.echo(json.dumps(told if name is None else next(row for row in told if row["name"] == name)))
     elif name is not None:
         Console().print(Text(describe(_chosen((name,))[name])))
     elif problem is not None:

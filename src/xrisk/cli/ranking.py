@@ -152,6 +152,8 @@ def evaluate_ranking(
     assert ranked is not None  # what is evaluated here ranks two classes
     (model, data), (frame, y, without) = paths, table
     known = np.isin(y, (ranked.negative, ranked.positive))
+    if not known.any():
+        raise Refused(f"{data}: no row is of a class that {model} knows")
     strange, rows = sorted(set(y[~known].tolist())), fitted.encoding.encode(frame[known])
     found = judge_ranking(y[known] == ranked.positive, fitted.model.decision_function(rows), ranked)
     caution = few_rows(found, ranked, "judged")

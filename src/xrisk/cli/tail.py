@@ -32,6 +32,9 @@ def fit_tail(data: str, options: dict[str, Any], shares: dict[str, Any]) -> None
     """Fit three models on a table, say which to take, and end the process with its exit code."""
     if not 0.0 < options["outlier_fraction"] < 0.5:
         raise Refused(f"--outlier-fraction must be above 0 and below 0.5, got {options['outlier_fraction']:g}")
+    for name in ("radius", "strength"):
+        if options[name] is not None and not 0.0 < options[name] < np.inf:
+            raise Refused(f"--{name} must be positive and finite, got {options[name]:g}")
     asked = TableOptions(**{name: options[name] for name in TableOptions._fields})
     prepared = prepare_rows(read_table(data), asked, data, **shares, seed=options["seed"])
     quiet, err = options["as_json"], Console(stderr=True)

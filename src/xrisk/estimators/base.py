@@ -1,5 +1,6 @@
 """What every linear robust estimator does: check the data, state the problem, solve it, keep the answer."""
 
+import reprlib
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,7 +22,7 @@ from xrisk.certificate.least_squares import Proof
 from xrisk.data.matrices import refuse_broken
 from xrisk.data.threads import Interrupted, interruptible
 from xrisk.estimators.watching import Callbacks, CallbackSupport, GapBar, with_callbacks
-from xrisk.functions import Logistic, Multinomial, loss_is_classification
+from xrisk.functions import Logistic, Multinomial, loss_is_classification, loss_value
 from xrisk.functions.parameters import flag
 from xrisk.grouping import distinct
 from xrisk.inner.oracle import inner_size
@@ -132,7 +133,7 @@ FITTED_KINDS: dict[str, tuple[Any, str]] = {
 def check_finite(name: str, value: Any) -> None:
     """Refuse a fitted attribute that is no array of finite numbers."""
     if not isinstance(value, np.ndarray | np.floating) or value.dtype.kind != "f" or not np.isfinite(value).all():
-        raise ValueError(f"{name} must be an array of finite numbers, got {value!r}")
+        raise ValueError(f"{name} must be an array of finite numbers, got {reprlib.repr(value)}")
 
 
 def check_names(name: str, value: Any) -> None:
@@ -239,6 +240,8 @@ class LinearRobust(CallbackSupport, BaseEstimator):
     def check(self) -> None:
         """Refuse parameters of the wrong kind and fitted attributes that no fit leaves behind: a file may hold both."""
         self._check_parameters()
+        if hasattr(self, "loss"):
+            self._check_loss()
         if any(name.endswith("_") for name in vars(self)):
             self._check_fitted()
 
@@ -394,6 +397,12 @@ class LinearRobust(CallbackSupport, BaseEstimator):
         if self.loss not in words:
             raise ValueError(f"loss must be one of {', '.join(words)} or a loss spec, got {self.loss!r}")
         return LOSSES[self.loss]
+
+    def _check_loss(self) -> None:
+        """Refuse a loss that is none, or none of targets like these; `_problem` asks the same of a fit."""
+        spec = self._loss()
+        if not loss_value.implemented(spec) or not self._accepts(spec):
+            raise ValueError(f"loss must be a word or a spec of a loss that the model can have, got {spec!r}")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

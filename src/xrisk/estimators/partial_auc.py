@@ -146,7 +146,7 @@ class RegionClassifier(TwoClassRobust):
             raise ValueError(f"surrogate must be one of {', '.join(SURROGATES)}, got {self.surrogate!r}")
         if self.anchor is not None:
             require(as_number("anchor", self.anchor) > 0.0, "anchor", self.anchor, "positive or None")
-        if self.start not in (None, *STARTS):
+        if self.start is not None and not (isinstance(self.start, str) and self.start in STARTS):
             raise ValueError(f"start must be one of {', '.join(STARTS)} or None, got {self.start!r}")
         if self.surrogate == "sigmoid" and not isinstance(self.solver, str):
             raise ValueError(f"solver must be 'auto' for surrogate='sigmoid', got {self.solver!r}")
@@ -345,6 +345,14 @@ class RegionClassifier(TwoClassRobust):
         super()._check_fitted()
         for name in ("roc_fpr_", "roc_tpr_", "roc_thresholds_"):
             check_finite(name, getattr(self, name, None))
+        shapes = {np.shape(curve) for curve in (self.roc_fpr_, self.roc_tpr_, self.roc_thresholds_)}
+        if len(shapes) > 1 or shapes & {(), (0,)} or self.roc_fpr_.ndim != 1:
+            raise ValueError(f"roc_fpr_, roc_tpr_ and roc_thresholds_ must be three lists of one length, got {shapes}")
+        rates = np.stack([self.roc_fpr_, self.roc_tpr_])
+        if (rates < 0.0).any() or (rates > 1.0).any() or self.roc_fpr_.min() > 0.0 or self.roc_tpr_.max() < 1.0:
+            raise ValueError("roc_fpr_ and roc_tpr_ must be rates of a ROC curve, from 0 to 1")
+        if not isinstance(getattr(self, "threshold_", None), float) or not np.isfinite(self.threshold_):
+            raise ValueError(f"threshold_ must be a finite number, got {getattr(self, 'threshold_', None)!r}")
 
 
 @savable

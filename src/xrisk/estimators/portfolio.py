@@ -36,7 +36,7 @@ from xrisk.estimators.base import (
     with_callbacks,
 )
 from xrisk.functions import Hyperplane, NonNegative, NoPenalty, SolidSimplex, penalty_conjugate, penalty_convexity
-from xrisk.functions.parameters import flag, require
+from xrisk.functions.parameters import flag, positive, require
 from xrisk.inner.oracle import inner_size
 from xrisk.persistence import savable
 from xrisk.problem import Problem
@@ -173,7 +173,8 @@ class MeanVariancePortfolio(LinearRobust):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         flag("long_only", self.long_only)
-        if self.missing not in MISSING:
+        positive("risk_aversion", as_number("risk_aversion", self.risk_aversion))
+        if not isinstance(self.missing, str) or self.missing not in MISSING:
             raise ValueError(f"missing must be one of {', '.join(MISSING)}, got {self.missing!r}")
 
     def _complete(self, X: np.ndarray, weight: np.ndarray | None) -> Training:

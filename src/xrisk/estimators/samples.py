@@ -1,5 +1,6 @@
 """Linear models of least loss under the worst reweighting of their rows."""
 
+import reprlib
 import warnings
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -223,7 +224,9 @@ class SampleRobust(LinearRobust):
         for name in ("sample_weights_", "sample_losses_"):
             check_finite(name, getattr(self, name, None))
         if self.sample_weights_.shape != self.sample_losses_.shape:
-            raise ValueError(f"sample_losses_ must be one for each of the sample_weights_, got {self.sample_losses_!r}")
+            raise ValueError(
+                f"sample_losses_ must be one for each of the sample_weights_, got {reprlib.repr(self.sample_losses_)}"
+            )
 
     def _keep(self, problem: Problem, result: Result, training: Training) -> None:
         super()._keep(problem, result, training)

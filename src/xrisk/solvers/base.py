@@ -277,7 +277,9 @@ def whole(name: str, value: Any) -> int:
 def check_positive(name: str, value: Any) -> None:
     """Refuse what is no positive number."""
     if isinstance(value, bool) or not (isinstance(value, numbers.Real) and 0.0 < float(value) < np.inf):
-        raise ValueError(f"{name} must be {'finite' if value == np.inf else 'positive'}, got {value!r}")
+        raise ValueError(
+            f"{name} must be {'finite' if isinstance(value, float) and value == np.inf else 'positive'}, got {value!r}"
+        )
 
 
 def check_count(name: str, value: int) -> None:

@@ -1,11 +1,14 @@
 """Columns of a table as people have them: numbers, categories, gaps; and what each becomes."""
 
 import itertools
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from xrisk.registry import savable
+
+NUMBERS = (int, float, Decimal, np.number)
 
 
 class Column(NamedTuple):
@@ -35,7 +38,7 @@ def column(values: Any) -> Column:
     entries = array.astype(object)
     missing = np.fromiter((_is_missing(value) for value in entries), dtype=bool, count=entries.size)
     held = entries[~missing]
-    if held.size and all(isinstance(value, int | float | np.number) and not isinstance(value, bool) for value in held):
+    if held.size and all(isinstance(value, NUMBERS) and not isinstance(value, bool) for value in held):
         numbers = np.full(entries.size, np.nan)
         numbers[~missing] = [_float(value) for value in held]
         numbers[~np.isfinite(numbers)] = np.nan
@@ -59,6 +62,8 @@ def _is_missing(value: Any) -> bool:
         return bool(value != value)
     except TypeError:  # pandas.NA has no truth value
         return True
+    except ValueError:  # an array has several
+        return False
 
 
 def label(value: Any) -> str:

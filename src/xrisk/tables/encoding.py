@@ -1,6 +1,7 @@
 """How the columns of a table become those of a linear model: learnt from training rows, applied to any others."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,11 +69,17 @@ def _check_kind(each: Any, kind: Any) -> None:
 
 
 def require(frame: Any, names: Iterable[str]) -> None:
-    """Refuse a table that lacks a column."""
+    """Refuse what is no table, and a table that lacks a column or has it twice."""
+    if not (isinstance(frame, Mapping) or hasattr(frame, "columns")):
+        raise TypeError(f"a table must be a DataFrame or a dict of columns, got a {type(frame).__name__}")
+    often, names = Counter(list(frame)), list(names)
     lacking = [name for name in names if name not in frame]
     if lacking:
         held = ", ".join(map(repr, list(frame)[:8])) + (", …" if len(list(frame)) > 8 else "")
         raise ValueError(f"there is no column {lacking[0]!r}, the columns are {held}")
+    for name in names:
+        if often[name] > 1:
+            raise ValueError(f"there are {often[name]} columns named {name!r}: give each a name of its own")
 
 
 def guess_task(values: Any) -> str:

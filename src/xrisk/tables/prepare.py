@@ -14,6 +14,7 @@ from xrisk.tables.rows import Part, split
 
 LEAST_ROWS = 10
 MOST_CLASSES = 100
+NESTED = (list, tuple, dict, set, np.ndarray)
 NUMBER_WITH_COMMA = re.compile(r"[+-]?\d+(,\d+)*(\.\d+)?([eE][+-]?\d+)?")
 
 
@@ -165,6 +166,7 @@ def _targets(frame: Any, options: TableOptions, path: str) -> tuple[str, np.ndar
 def _checked(read: Read, options: TableOptions, path: str, notes: list[str]) -> Any:
     """The rows that have a target, of a table that has the columns that are named."""
     require(read.frame, [options.target, *options.groups, *options.categorical, *options.drop])
+    _refuse_nested(read.frame, options.drop)
     _refuse_decimal_commas(read.frame, {*options.categorical, *options.drop})
     return _with_target(read.frame, options.target, path, notes)
 
@@ -185,6 +187,18 @@ def _with_target(frame: Any, target: str, path: str, notes: list[str]) -> Any:
 def without_target(number: int) -> str:
     """The note that rows are left out."""
     return f"{counted(number, 'row', 'rows')} without a target {'is' if number == 1 else 'are'} left out."
+
+
+def _refuse_nested(frame: Any, dropped: tuple[str, ...]) -> None:
+    for name in frame:
+        if name in dropped or frame[name].dtype.kind != "O":
+            continue
+        odd = next((value for value in frame[name] if isinstance(value, NESTED)), None)
+        if odd is not None:
+            raise ValueError(
+                f"column {name!r} must hold one value in each row, it holds a {type(odd).__name__}: drop it, or write "
+                "its parts into columns of their own"
+            )
 
 
 def _refuse_decimal_commas(frame: Any, taken_as_they_are: set[str]) -> None:
