@@ -357,7 +357,7 @@ def test_weighted_rows_with_an_l1_norm_are_proved():
     def objective(w):
         rows = losses(w)
         means = [objectives.mean(rows[k::3], masses[k::3]) for k in range(3)]
-        return objectives.kl(means, Decimal(0.5)) + objectives.penalty(w[:-1], 0.05, 1e-3)
+        return objectives.kl(means, Decimal("0.5")) + objectives.penalty(w[:-1], 0.05, 1e-3)
 
     assert_proved(model, model._packed(), objective)
 
