@@ -75,7 +75,7 @@ def ball(cost, values, radius, strength):
     with decimal.localcontext(prec=30):
         low, high = by_thirds(at, Decimal("1e-12"), Decimal("1e6"), Decimal("1e-9"))
     found = at(by_thirds(at, low * Decimal("0.999999"), high * Decimal("1.000001"), Decimal("1e-25"))[0])
-    return min(found, cost(values, strength)) if strength else found
+    return min(found, cost(values, strength) if strength else max(values))
 
 
 def by_thirds(function, low, high, near):

@@ -86,9 +86,10 @@ SHARED = (
     Attributes
     ----------
     coef_, intercept_ : ndarray
-        The score as log-odds: ``predict_proba`` is the logistic function of it, fitted to scores of rows that were
-        held out in cross-validation where there was one, else to those of the training rows. Scores of different folds
-        are compared in units of the negatives that each was fitted to.
+        The score as log-odds: the w that is certified, times a positive number and shifted. ``predict_proba`` is the
+        logistic function of it, fitted to scores of rows that were held out in cross-validation where there was one,
+        else to those of the training rows. Scores of different folds are compared in units of the negatives that each
+        was fitted to.
     threshold_ : float
         Scores above it are predicted positive; 0, a probability of one half, unless `set_threshold` is called.
     anchor_, start_ : float, str
