@@ -129,9 +129,6 @@ def certify_measured(known: "Measured", result: Any, enough: float = 0.0) -> Cer
                 found = between(primal, max(found.dual, _dual(known, q, v)))
                 if found.relative <= enough:
                     return found
-            if found.dual < 0.0 and not inner_is_affine(problem.inner):  # no loss may fall below the least of it
-                nothing = candidates[-1]._replace(up=0.0, down=0.0)
-                found = between(primal, max(found.dual, _dual(known, q, nothing)))
     return found
 
 
