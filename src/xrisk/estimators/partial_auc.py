@@ -192,7 +192,7 @@ class RegionClassifier(TwoClassRobust):
         self.start_, self.anchor_, self.start_score_ = chosen.start, float(chosen.anchor), first.score
         self.certificate_, self.stop_, self.n_iter_ = NOTHING_PROVED, stop, max(1, len(descent.points))
         self.trace_, self.objective_ = tuple(descent.points), float(best.value)
-        self._finish(best.w, training, chosen.scores)
+        self._finish(best.w, training, chosen.scores, ranking)
 
     def _ending(self, descent: Descent, anchor: float) -> Stop:
         """Why the descent ended; the limit of steps is ours, unless that of the user is smaller."""
@@ -272,11 +272,12 @@ class RegionClassifier(TwoClassRobust):
     def _keep(self, problem: Problem, result: Result, training: Training) -> None:
         super()._keep(problem, result, training)
         self.start_, self.anchor_, self.start_score_ = "none", np.inf, np.nan
-        self._finish(result.w, training, np.full(training.target.size, np.nan))
+        ranking = self._ranking(less_offset(as_rows(training.X)), training.target)
+        self._finish(result.w, training, np.full(training.target.size, np.nan), ranking)
         if result.stop is Stop.CONVERGED and float(np.std(scores_of(training.X, result.w))) < COLLAPSED:
             warnings.warn(COLLAPSE, UserWarning, stacklevel=USER + 1)
 
-    def _finish(self, w: np.ndarray, training: Training, held_out: np.ndarray) -> None:
+    def _finish(self, w: np.ndarray, training: Training, held_out: np.ndarray, ranking: Ranking) -> None:
         """Keep the score as log-odds, and the curve that thresholds are chosen from."""
         own = scores_of(training.X, w)
         units, known = units_of(own, training.target), np.isfinite(held_out)
@@ -288,7 +289,6 @@ class RegionClassifier(TwoClassRobust):
         self.intercept_ = np.array([shift - slope * units.zero / units.unit])
         scores = slope * scores + shift if known.any() else self._scores_of(training.X)[:, 0]
         self.roc_fpr_, self.roc_tpr_, self.roc_thresholds_ = kept_curve(target > 0, scores)
-        ranking = self._ranking(less_offset(as_rows(training.X)), training.target)
         self.training_score_ = ranking.step_at(w).score
 
     def _ranking(self, rows: Any, target: np.ndarray, listed: np.ndarray | None = None) -> Ranking:

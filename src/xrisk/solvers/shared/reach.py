@@ -22,7 +22,7 @@ LOOSE = 1e-12  # a ridge below that, over the square of the scale, does not hold
 HOLD = 1e-9  # what stands for such a ridge where mixtures are chosen
 LEAST_KINK = 1e-4  # in units of the square root of that: an interior-point method needs some room
 MOST = 16  # columns that reaches are found for
-TILT = 0.1  # of the largest slope
+TILT = 0.01  # of the largest slope
 ROUNDS = 12
 
 
