@@ -23,6 +23,7 @@ from xrisk.solvers import exact
 
 X, Y, _ = table()
 Y = np.where(np.arange(len(Y)) % 3 == 0, Y, -1)  # fewer positives
+CLEAR = np.where(X[:, 0] + X[:, 1] > 1.5, 1, -1)  # a line tells them apart
 MODELS = [PNormPushClassifier(l2=0.01), PrecisionAtKClassifier(l2=0.1), TopPushClassifier(l2=0.01)]
 every_model = pytest.mark.parametrize("model", MODELS, ids=["push", "at k", "top push"])
 
@@ -42,8 +43,8 @@ def test_precision_at_k_is_the_optimum_of_its_problem():
 
 
 def test_top_push_is_the_optimum_of_its_problem():
-    problem = top_push(X, Y, loss="logistic", l2=0.02)
-    model = TopPushClassifier(loss="logistic", l2=0.02, tol=1e-9).fit(X, Y)
+    problem = top_push(X, CLEAR, loss="logistic", l2=0.02)
+    model = TopPushClassifier(loss="logistic", l2=0.02, tol=1e-9).fit(X, CLEAR)
     np.testing.assert_allclose(model.coef_[0], exact(problem).w, atol=1e-5)
     assert model.objective_ == pytest.approx(problem.value(model.coef_[0]))
 
@@ -66,10 +67,10 @@ def test_specs_do_what_their_names_do():
 
 @every_model
 def test_predictions_are_cut_where_both_error_rates_are_least(model):
-    model.fit(X, Y)
+    model.fit(X, CLEAR)
     scores = model.decision_function(X)
-    best = max(balanced_accuracy_score(Y, np.where(scores > cut, 1, -1)) for cut in scores)
-    assert balanced_accuracy_score(Y, model.predict(X)) == pytest.approx(best)
+    best = max(balanced_accuracy_score(CLEAR, np.where(scores > cut, 1, -1)) for cut in scores)
+    assert balanced_accuracy_score(CLEAR, model.predict(X)) == pytest.approx(best)
 
 
 @pytest.mark.parametrize(
@@ -93,8 +94,8 @@ def test_a_ranking_has_no_probabilities(model):
 
 @every_model
 def test_the_second_class_belongs_on_top(model):
-    plain = model.fit(X, Y).decision_function(X)
-    swapped = model.fit(X, np.where(Y > 0, "a", "b")).decision_function(X)
+    plain = model.fit(X, CLEAR).decision_function(X)
+    swapped = model.fit(X, np.where(CLEAR > 0, "a", "b")).decision_function(X)
     assert np.corrcoef(plain, swapped)[0, 1] < 0
 
 
@@ -107,7 +108,14 @@ def test_three_classes_are_refused(model):
 @every_model
 def test_a_search_judges_the_order(model):
     search = GridSearchCV(model, {"l2": [0.01, 1.0]}, scoring="average_precision", cv=2, error_score="raise")
-    assert search.fit(X, Y).best_score_ > (Y > 0).mean()
+    assert search.fit(X, CLEAR).best_score_ > (CLEAR > 0).mean()
+
+
+def test_a_ranking_that_is_best_constant_is_told():
+    with pytest.warns(UserWarning, match="the optimum is a score of zero: no linear model ranks the positives"):
+        model = TopPushClassifier(l2=0.01).fit(X, Y)
+    assert not model.coef_.any()
+    assert model.objective_ == top_push(X, Y, l2=0.01).value(np.zeros(X.shape[1]))
 
 
 @pytest.mark.parametrize(

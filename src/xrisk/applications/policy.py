@@ -9,7 +9,7 @@ from xrisk.applications.arguments import as_number, penalty_of
 from xrisk.applications.chain_arguments import chain_of
 from xrisk.applications.chains import residuals_of, simulator_law, uniform_law
 from xrisk.applications.squares import squares_about_minimiser
-from xrisk.certificate.doubled import Scores, doubled_scores, plain_scores
+from xrisk.certificate.doubled import DoubledScores, doubled_scores, plain_scores
 from xrisk.certificate.least_squares import BLOCK, MOST_COLUMNS, Residuals, Squares, column_norms
 from xrisk.certificate.rounding import EPS
 from xrisk.data.matrices import fresh_csr, refuse_broken
@@ -194,13 +194,13 @@ def residual_squares(chain: Any, features: Any, discount: float, l2: float, stat
     return Squares(lambda low, high: rows[low:high], share, 1.0, float(l2), none, none, norms, loose, residuals)
 
 
-def _values(features: Any, w: np.ndarray, doubled: bool) -> Scores:
+def _values(features: Any, w: np.ndarray, doubled: bool) -> DoubledScores:
     """Φw of all states; sparse features of many columns are not made dense."""
     if not doubled or w.size > MOST_COLUMNS:
         return plain_scores(features, w)
     parts = (features[low : low + BLOCK] for low in range(0, features.shape[0], BLOCK))
     found = [doubled_scores(part.toarray() if scipy.sparse.issparse(part) else part, w) for part in parts]
-    return Scores(*(np.concatenate(each) for each in zip(*found, strict=True)))
+    return DoubledScores(*(np.concatenate(each) for each in zip(*found, strict=True)))
 
 
 def residual_rows(chain: Any, features: Any, gamma: float) -> tuple[Any, np.ndarray]:

@@ -9,7 +9,7 @@ from xrisk.certificate.rounding import EPS, TINY
 SPLITTER = 2.0**27 + 1.0  # halves of the digits, whose products are exact
 
 
-class Scores(NamedTuple):
+class DoubledScores(NamedTuple):
     """⟨row, w⟩ = high + low up to an error, for each row."""
 
     high: np.ndarray  # (n,)
@@ -17,13 +17,13 @@ class Scores(NamedTuple):
     error: np.ndarray  # (n,)
 
 
-def plain_scores(rows: np.ndarray, w: np.ndarray) -> Scores:
+def plain_scores(rows: np.ndarray, w: np.ndarray) -> DoubledScores:
     """The dot products as they are; rows (n, d) may be sparse."""
     high, size = np.asarray(rows @ w), np.asarray(abs(rows) @ np.abs(w))
-    return Scores(high, np.zeros_like(high), EPS * (w.size + 8) * size + w.size * TINY)
+    return DoubledScores(high, np.zeros_like(high), EPS * (w.size + 8) * size + w.size * TINY)
 
 
-def doubled_scores(rows: np.ndarray, w: np.ndarray) -> Scores:
+def doubled_scores(rows: np.ndarray, w: np.ndarray) -> DoubledScores:
     """The dot products with the errors of all products and sums added up."""
     high, low, size = np.zeros((3, rows.shape[0]))
     for column, weight in zip(np.ascontiguousarray(rows.T, dtype=np.float64), w, strict=True):
@@ -33,7 +33,7 @@ def doubled_scores(rows: np.ndarray, w: np.ndarray) -> Scores:
         high, rest = _sum(high, product)
         low += rest + lost
         size += np.abs(product)
-    return Scores(high, low, 8.0 * (EPS * (w.size + 4)) ** 2 * size + w.size * TINY)
+    return DoubledScores(high, low, 8.0 * (EPS * (w.size + 4)) ** 2 * size + w.size * TINY)
 
 
 def _product(x: np.ndarray, y: float) -> tuple[np.ndarray, np.ndarray]:

@@ -82,7 +82,7 @@ class Whitening(NamedTuple):
     spare: float
 
 
-class Proof(NamedTuple):
+class ProvedPoint(NamedTuple):
     """A point, F there and what is proved."""
 
     w: np.ndarray
@@ -129,7 +129,7 @@ def _(domain, F, seen):
     return Flat((seen.w > 0.0) & ((held * seen.w > seen.slope) | (seen.slope <= 4.0 * seen.off)))
 
 
-def certify_squares(F: Squares, domain: Any, below: Below, w: np.ndarray, *, tol: float, steps: int = 0) -> Proof:
+def certify_squares(F: Squares, domain: Any, below: Below, w: np.ndarray, *, tol: float, steps: int = 0) -> ProvedPoint:
     """The point and its certificate; w is looked at in twice the digits where the gap is above ``tol`` otherwise.
 
     ``below`` bounds the optimum by what is seen at a point, without the curvature. With ``steps`` Newton's steps on the
@@ -139,8 +139,8 @@ def certify_squares(F: Squares, domain: Any, below: Below, w: np.ndarray, *, tol
         return _certified(F, domain, below, w, tol, steps)
 
 
-def _certified(F: Squares, domain: Any, below: Below, w: np.ndarray, tol: float, steps: int) -> Proof:
-    found, white = Proof(w, np.nan, NOTHING_PROVED), None
+def _certified(F: Squares, domain: Any, below: Below, w: np.ndarray, tol: float, steps: int) -> ProvedPoint:
+    found, white = ProvedPoint(w, np.nan, NOTHING_PROVED), None
     for attempt in range(2 + steps):
         seen = look_at(F, w, doubled=attempt > 0)
         found = _with(F, domain, found, seen, below(seen))
@@ -161,11 +161,11 @@ def _certified(F: Squares, domain: Any, below: Below, w: np.ndarray, tol: float,
     return found
 
 
-def _with(F: Squares, domain: Any, found: Proof, seen: Look, dual: float) -> Proof:
+def _with(F: Squares, domain: Any, found: ProvedPoint, seen: Look, dual: float) -> ProvedPoint:
     """The better of two points, with the better of two bounds."""
     primal, known = objective_above(F, seen, domain), found.certificate
     if primal < known.primal:
-        found = Proof(seen.w, seen.value, known)
+        found = ProvedPoint(seen.w, seen.value, known)
     return found._replace(certificate=between(min(primal, known.primal), max(dual, known.dual)))
 
 

@@ -18,7 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from xrisk.applications import LOSSES
 from xrisk.auto import Auto, pass_seconds
 from xrisk.certificate import NOTHING_PROVED, Certificate, certify_measured, measured
-from xrisk.certificate.least_squares import Proof
+from xrisk.certificate.least_squares import ProvedPoint
 from xrisk.data.matrices import refuse_broken
 from xrisk.data.threads import Interrupted, interruptible
 from xrisk.estimators.watching import Callbacks, CallbackSupport, GapBar, with_callbacks
@@ -170,7 +170,7 @@ def _is_perfect(known: Certificate, trace: Trace) -> bool:
     return bool(trace.points) and max(known.gap, known.primal) <= PERFECT * abs(trace.points[0].value)
 
 
-def settled(result: Result, proof: Proof) -> Result:
+def settled(result: Result, proof: ProvedPoint) -> Result:
     """The result at the point of the proof."""
     if result.trace.points:
         result.trace.points[-1] = result.trace.points[-1]._replace(value=proof.value, bound=proof.certificate.dual)

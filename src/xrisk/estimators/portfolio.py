@@ -22,7 +22,7 @@ from xrisk.applications.portfolio import (
 )
 from xrisk.auto import Auto
 from xrisk.certificate import NOTHING_PROVED, Certificate, between
-from xrisk.certificate.least_squares import STEPS, Proof, Squares, certify_squares, conjugate_below, whitening
+from xrisk.certificate.least_squares import STEPS, ProvedPoint, Squares, certify_squares, conjugate_below, whitening
 from xrisk.estimators.base import (
     FITTED,
     FITTED_KINDS,
@@ -267,19 +267,19 @@ class MeanVariancePortfolio(LinearRobust):
             domain = NoPenalty()
         F, ours = self._squares(training), isinstance(self.solver, str)
 
-        def prove(hurried: bool) -> Proof:
+        def prove(hurried: bool) -> ProvedPoint:
             if ours and _holds_nothing(domain, F, training.X):
-                return Proof(np.zeros(result.w.size), 0.0, between(0.0, 0.0))
+                return ProvedPoint(np.zeros(result.w.size), 0.0, between(0.0, 0.0))
             tol, steps = np.inf if hurried else EXACT, STEPS if ours else 0
             return certify_squares(F, domain, below, result.w, tol=tol, steps=steps)
 
-        proof = self._in_time(problem, result, prove) or Proof(result.w, result.value, NOTHING_PROVED)
+        proof = self._in_time(problem, result, prove) or ProvedPoint(result.w, result.value, NOTHING_PROVED)
         reach = _reach(domain, F)
         if isinstance(domain, UNLIMITED) and proof.value < -FAR * reach and self._is_rounding(F, proof, training.X):
             raise ValueError(self._no_minimum())
         return replace(settled(result, proof), stop=self._stop(result.stop, proof.certificate, reach))
 
-    def _is_rounding(self, F: Squares, proof: Proof, X: np.ndarray) -> bool:
+    def _is_rounding(self, F: Squares, proof: ProvedPoint, X: np.ndarray) -> bool:
         """Whether a portfolio that brings so much does so by the rounding of the returns, or nothing is known of it."""
         if not proof.certificate.relative <= self.tol:
             return True

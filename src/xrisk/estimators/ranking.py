@@ -11,6 +11,8 @@ from xrisk.estimators.anchored import few_digits
 from xrisk.estimators.base import FITTED, SOLVING, USER, Training, TwoClassRobust, linear_scores
 from xrisk.problem import Problem
 from xrisk.registry import savable
+from xrisk.run import Result
+from xrisk.solvers.base import PROVED_ENDINGS
 
 SHARED = (
     f"""    loss : {{{quoted(CLASS_LOSSES)}}} or loss spec
@@ -53,6 +55,15 @@ class RankingClassifier(TwoClassRobust):
         model = super()._model(w, training)
         threshold = balanced_threshold(linear_scores(training.X, model["coef_"])[:, 0], training.target)
         return {**model, "intercept_": np.array([-threshold])}
+
+    def _keep(self, problem: Problem, result: Result, training: Training) -> None:
+        super()._keep(problem, result, training)
+        if result.stop in PROVED_ENDINGS and not self.coef_.any():
+            warnings.warn(
+                "the optimum is a score of zero: no linear model ranks the positives above the negatives that this "
+                "objective looks at; PNormPushClassifier(p=1) looks at all of them alike",
+                stacklevel=USER + 1,
+            )
 
 
 def balanced_threshold(scores: np.ndarray, target: np.ndarray) -> float:

@@ -19,7 +19,7 @@ from xrisk.solvers.base import Stop, check_positive, known_certificate, register
 from xrisk.solvers.card import MethodCard, Need, require
 from xrisk.solvers.shared.metric import Memory, forgotten, inverse_times, no_memory, remembered
 from xrisk.solvers.shared.mixture import RECENT, best_mixture, with_cut
-from xrisk.solvers.shared.reach import Box, box_of, boxed_below, mixed, narrowed, promised
+from xrisk.solvers.shared.reach import Reach, box_of, boxed_below, mixed, narrowed, promised
 
 ENOUGH = 1e-4  # of the fall that the model promises
 STEEP = 0.9  # of the slope at the start: a step that ends on a steeper one is made longer
@@ -76,7 +76,7 @@ class BundleTask(NamedTuple):
     metric: np.ndarray  # (d,) first guess at the diagonal of the Hessian
     ridge: float
     kink: float
-    box: Box  # before anything is known of the optimum
+    box: Reach  # before anything is known of the optimum
 
 
 class BundleState(NamedTuple):

@@ -26,7 +26,7 @@ TILT = 0.01  # of the largest slope
 ROUNDS = 12
 
 
-class Box(NamedTuple):
+class Reach(NamedTuple):
     """The penalty kink‖w‖₁ + ridge/2 ‖w‖², and what is known of where the optimum is."""
 
     ridge: float
@@ -37,17 +37,17 @@ class Box(NamedTuple):
     reach: np.ndarray  # (d,) a bound on |w_j| at the optimum; inf where none is known
 
 
-def box_of(ridge: float, kink: float, scale: np.ndarray) -> Box:
+def box_of(ridge: float, kink: float, scale: np.ndarray) -> Reach:
     """The box of a penalty before anything is known of the optimum."""
     size = scale**2 / ridge
     loose = np.flatnonzero(size * LOOSE > 1.0)
     loose = loose[np.argsort(-size[loose], kind="stable")[:MOST]]
     hold = np.full(scale.size, ridge)
     hold[loose] = HOLD * scale[loose] ** 2
-    return Box(ridge, kink, scale, hold, loose, np.full(scale.size, np.inf))
+    return Reach(ridge, kink, scale, hold, loose, np.full(scale.size, np.inf))
 
 
-def mixed(box: Box, slopes: np.ndarray, offsets: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def mixed(box: Reach, slopes: np.ndarray, offsets: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The mixture (m,) of cuts that proves most were ``hold`` the ridge, and the minimiser (d,) that it belongs to."""
     size = np.sqrt(box.hold)
     scaled = slopes / size
@@ -60,7 +60,7 @@ def mixed(box: Box, slopes: np.ndarray, offsets: np.ndarray, start: np.ndarray) 
     return share, -(share @ scaled) / size
 
 
-def boxed_below(box: Box, cuts: Cuts, share: np.ndarray, tilt: np.ndarray) -> float:
+def boxed_below(box: Reach, cuts: Cuts, share: np.ndarray, tilt: np.ndarray) -> float:
     """A lower bound on F + r − ⟨tilt, w⟩ over the box by a mixture of the cuts; ``share`` (m,) is not negative."""
     total = float(share.sum())
     if not 0.0 < total < np.inf:
@@ -78,13 +78,13 @@ def boxed_below(box: Box, cuts: Cuts, share: np.ndarray, tilt: np.ndarray) -> fl
     return bound if np.isfinite(bound) else -np.inf
 
 
-def promised(box: Box, cuts: Cuts, share: np.ndarray) -> float:
+def promised(box: Reach, cuts: Cuts, share: np.ndarray) -> float:
     """What a mixture (m,) would prove were slopes exact and ``hold`` the ridge."""
     pull = np.maximum(np.abs(share @ cuts.slopes[: share.size]) - box.kink, 0.0)
     return float(share @ cuts.offsets[: share.size]) - 0.5 * float((pull**2 / box.hold).sum())
 
 
-def narrowed(box: Box, cuts: Cuts, primal: float) -> Box:
+def narrowed(box: Reach, cuts: Cuts, primal: float) -> Reach:
     """The box with the reaches that the cuts prove, ``primal`` being above the optimum."""
     tilts = _tilts(box, cuts)
     for _ in range(ROUNDS):
@@ -103,7 +103,7 @@ def narrowed(box: Box, cuts: Cuts, primal: float) -> Box:
     return box
 
 
-def _tilts(box: Box, cuts: Cuts) -> list[tuple[int, np.ndarray, np.ndarray]]:
+def _tilts(box: Reach, cuts: Cuts) -> list[tuple[int, np.ndarray, np.ndarray]]:
     """Of every loose column, either side: the tilt (d,), and the mixture of cuts that proves most under it."""
     slopes, offsets, found = cuts.slopes[: cuts.held], cuts.offsets[: cuts.held], []
     for j in box.loose.tolist():
