@@ -303,7 +303,7 @@ def _(model):
         return 0.0
     y = model.target[:: max(1, model.target.size // MOST_TARGETS)].astype(np.float64)
     middle = float(np.median(y))
-    return middle if abs(middle) > FAR_TARGETS * float(np.median(np.abs(y - middle))) else 0.0
+    return middle if abs(middle) > FAR_TARGETS * float(np.mean(np.abs(y - middle))) else 0.0
 
 
 def with_less_target(model: Any, centre: float) -> Any:
