@@ -38,7 +38,7 @@ from xrisk.problem import Problem
 from xrisk.registry import savable
 from xrisk.run import Result, Stop
 from xrisk.run.clock import ctrl_c
-from xrisk.solvers.auc.bounded import Ranking, Step, ranking_of
+from xrisk.solvers.auc.bounded import Ranking, pairs_in_order, ranking_of
 from xrisk.solvers.base import BOUNDED_ENDINGS
 
 CONVEX = ("squared_hinge", "hinge", "logistic")
@@ -193,7 +193,7 @@ class RegionClassifier(TwoClassRobust):
         self.start_, self.anchor_, self.start_score_ = chosen.start, float(chosen.anchor), first.score
         self.certificate_, self.stop_, self.n_iter_ = NOTHING_PROVED, stop, max(1, len(descent.points))
         self.trace_, self.objective_ = tuple(descent.points), float(best.value)
-        self._finish(best, training, chosen.scores)
+        self._finish(best.w, training, chosen.scores, best.score)
 
     def _ending(self, descent: Descent, anchor: float) -> Stop:
         """Why the descent ended; the limit of steps is ours, unless that of the user is smaller."""
@@ -274,23 +274,24 @@ class RegionClassifier(TwoClassRobust):
         super()._keep(problem, result, training)
         self.start_, self.anchor_, self.start_score_ = "none", np.inf, np.nan
         ranking = self._ranking(less_offset(as_rows(training.X)), training.target)
-        self._finish(ranking.step_at(result.w), training, np.full(training.target.size, np.nan))
+        score = pairs_in_order(ranking, ranking.scores(result.w))
+        self._finish(result.w, training, np.full(training.target.size, np.nan), score)
         if result.stop is Stop.CONVERGED and float(np.std(scores_of(training.X, result.w))) < COLLAPSED:
             warnings.warn(COLLAPSE, UserWarning, stacklevel=USER + 1)
 
-    def _finish(self, best: Step, training: Training, held_out: np.ndarray) -> None:
-        """Keep the score as log-odds, and the curve that thresholds are chosen from."""
-        own = scores_of(training.X, best.w)
+    def _finish(self, w: np.ndarray, training: Training, held_out: np.ndarray, score: float) -> None:
+        """Keep the score as log-odds, the curve that thresholds are chosen from, and the partial AUC."""
+        own = scores_of(training.X, w)
         units, known = units_of(own, training.target), np.isfinite(held_out)
         scores, target = units.of(own), training.target
         if known.any():
             scores, target = held_out[known], target[known]
         slope, shift = log_odds(scores, target, float((training.target > 0).mean()))
-        self.coef_ = (slope / units.unit * best.w)[None, :]
+        self.coef_ = (slope / units.unit * w)[None, :]
         self.intercept_ = np.array([shift - slope * units.zero / units.unit])
         scores = slope * scores + shift if known.any() else self._scores_of(training.X)[:, 0]
         self.roc_fpr_, self.roc_tpr_, self.roc_thresholds_ = kept_curve(target > 0, scores)
-        self.training_score_ = best.score
+        self.training_score_ = score
 
     def _ranking(self, rows: Any, target: np.ndarray, listed: np.ndarray | None = None) -> Ranking:
         """The pairs of the rows listed, or of all."""
