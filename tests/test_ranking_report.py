@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import xrisk
-from tests.test_report import data_of, tags_of
+from tests.test_report import PERFECT, data_of, perfect, screen, tags_of
 from xrisk.report import render_ranking, write_ranking_report
 from xrisk.report.ranking import chance, curve_panels, extra_title, proof, region, verdict
 from xrisk.study import Difference, compare_rankings
@@ -117,6 +117,16 @@ def test_a_convex_surrogate_shows_its_certificate(one_way):
     assert proof(one_way).headline.startswith("Proved optimal to within")
     assert proof(one_way).headline in page
     assert "has no certificate" not in page
+
+
+def test_a_perfect_fit_of_a_convex_surrogate_is_said_to_be_perfect(one_way):
+    from xrisk.cli.ranking import _tell
+
+    found = one_way._replace(arms=(*one_way.arms[:-1], perfect(one_way.asked)))
+    page = render_ranking(found)
+    assert f"<strong>{PERFECT}</strong>" in page
+    assert "100.000\u202f%" not in page
+    assert f"{PERFECT}. What is left to gain is smaller" in screen(_tell, found)
 
 
 def test_a_fit_that_was_cut_short_is_said_to_be(study):

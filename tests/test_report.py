@@ -1,6 +1,7 @@
 """The page about a study."""
 
 import copy
+import io
 import itertools
 import json
 import re
@@ -15,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xrisk
+from xrisk import Certificate, Stop
 from xrisk.datasets import make_spurious
 from xrisk.report import render, write_report
 from xrisk.report.figures import ticks
@@ -175,6 +177,49 @@ def test_what_is_left_to_gain_is_rounded_up(study, relative, most, card):
     found = study._replace(arms=(*study.arms[:-1], study.robust._replace(model=model)))
     assert f"within {most}\u202f%" in proof(found).headline
     assert cards(found)[-1].values[0][1] == f"≤ {card}\u202f%"
+
+
+PERFECT = "The fit is perfect up to rounding: its loss is below 10⁻¹² of that of a constant model"
+
+
+def perfect(arm):
+    """A model as a fit whose optimum is zero leaves it."""
+    model = copy.copy(arm.model)
+    model.stop_, model.certificate_ = Stop.PERFECT, Certificate(1e-20, 0.0, 1e-20, 1.0)
+    return arm._replace(model=model)
+
+
+def screen(tell, study):
+    """What a terminal shows of a study, on one line."""
+    console = pytest.importorskip("rich.console").Console(file=io.StringIO(), width=200)
+    tell(console, study)
+    return " ".join(console.file.getvalue().split())
+
+
+def test_a_perfect_fit_is_said_to_be_perfect(study):
+    from xrisk.cli.app import _tell
+
+    found = study._replace(arms=(*study.arms[:-1], perfect(study.robust)))
+    page = render(found)
+    assert f"<strong>{PERFECT}</strong>" in page
+    assert "100.000\u202f%" not in page
+    assert cards(found)[-1].values[0][1] == "zero up to rounding"
+    assert f"Robust model: {PERFECT}." in screen(_tell, found)
+    assert "relative gap" not in screen(_tell, found)
+
+
+def test_numbers_that_a_line_fits_end_in_a_perfect_fit():
+    X, group = np.random.default_rng(0).standard_normal((300, 2)), np.arange(300) % 3
+    found = compare(xrisk.GroupDRORegressor(l2=0.0, random_state=0), *parts(X, X @ [1.0, 2.0], group))
+    assert found.robust.model.stop_ is Stop.PERFECT
+    assert proof(found).headline == PERFECT
+
+
+def test_an_optimum_of_zero_is_said_to_be_reached_up_to_rounding(study):
+    model = copy.copy(study.robust.model)
+    model.stop_, model.certificate_ = Stop.OPTIMAL, Certificate(1e-20, -1e-20, 2e-20, 2.0)
+    found = study._replace(arms=(*study.arms[:-1], study.robust._replace(model=model)))
+    assert proof(found).headline.startswith("Optimal up to rounding: the gap is below 10⁻¹²")
 
 
 def test_every_headline_has_all_three_models(study):

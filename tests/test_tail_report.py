@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import xrisk
-from tests.test_report import data_of, tags_of
+from tests.test_report import PERFECT, data_of, perfect, screen, tags_of
 from xrisk.report import render_tail, write_tail_report
 from xrisk.report.phrases import rounded
 from xrisk.report.tail import carried, guide, loss_panels, objective, proofs, summary, trade, verdict, worst_names
@@ -127,6 +127,17 @@ def test_the_certificate_of_both_robust_models_is_shown(study, page):
     assert robust.headline.startswith("Proved optimal to within")
     assert f"Robust: {robust.headline}" in page
     assert "given the 22 training rows that are set aside" in trimmed.text
+
+
+def test_perfect_fits_are_said_to_be_perfect(study):
+    from xrisk.cli.tail import _tell
+
+    found = study._replace(arms=(study.arms[0], *map(perfect, study.arms[1:])))
+    page, shown = render_tail(found), screen(_tell, found)
+    assert page.count(f": {PERFECT}</strong>") == 2
+    assert "100.000\u202f%" not in page
+    assert "given the 22 training rows that are set aside" in page
+    assert all(f"{arm.name}: {PERFECT}." in shown for arm in study.arms[1:])
 
 
 def test_the_page_says_when_to_use_which(page):

@@ -1,5 +1,6 @@
 """PartialAUCClassifier and TwoWayPartialAUCClassifier: what they promise, and what they say."""
 
+import importlib
 import itertools
 import pickle
 import tracemalloc
@@ -16,8 +17,11 @@ from sklearn.model_selection import cross_val_score
 
 import xrisk
 from xrisk import PartialAUCClassifier, Stop, TwoWayPartialAUCClassifier
+from xrisk.data.products import less_offset
+from xrisk.data.rows import as_rows
 from xrisk.estimators import anchored, partial_auc
 from xrisk.metrics import partial_auc_score, partial_auc_scorer
+from xrisk.solvers.auc.bounded import Ranking
 from xrisk.solvers.base import BOUNDED_ENDINGS
 
 
@@ -337,6 +341,45 @@ def test_time_that_is_up_in_a_fold_ends_cross_validation(monkeypatch):
     assert model.stop_ is Stop.SECONDS
     assert model.training_score_ > 0.0
     assert next(clock) < 300
+
+
+def counted(monkeypatch, name):
+    """What a function is called with from now on, call after call."""
+    module, _, word = name.rpartition(".")
+    function, calls = getattr(importlib.import_module(module), word), []
+    monkeypatch.setattr(name, lambda *args, **options: calls.append(args) or function(*args, **options))
+    return calls
+
+
+def test_when_time_is_up_no_model_is_fitted_and_pairs_are_counted_once(monkeypatch):
+    fits = counted(monkeypatch, "xrisk.estimators.anchored.minimize")
+    counts = counted(monkeypatch, "xrisk.solvers.auc.bounded.pairs_in_order")
+    clock = itertools.chain([0.0], itertools.repeat(10.0))
+    monkeypatch.setattr("xrisk.estimators.anchored.now", lambda: next(clock))
+    with pytest.warns(ConvergenceWarning, match=r"^the budget of seconds is used up"):
+        model = TwoWayPartialAUCClassifier(0.5, 0.3, max_seconds=1.0, random_state=0).fit(X, Y)
+    assert (len(fits), len(counts)) == (0, 1)
+    assert model.training_score_ == model.start_score_ > 0.0
+
+
+def test_a_descent_from_its_start_looks_at_the_start_once(monkeypatch):
+    ranking, w, seen = FITTED._ranking(less_offset(as_rows(X)), np.where(Y, 1.0, -1.0)), FITTED.coef_[0], []
+    step_at = Ranking.step_at
+    monkeypatch.setattr(Ranking, "step_at", lambda self, w: seen.append(w) or step_at(self, w))
+    ranking.descended(w, 0.1, 1, begin=w)
+    assert len(seen) == 1
+
+
+def test_log_odds_of_many_rows_are_fitted_to_some_of_each_class(monkeypatch):
+    rng = np.random.default_rng(0)
+    target = np.where(rng.random(20_000) < 0.05, 1.0, -1.0)
+    scores = rng.standard_normal(target.size) + target
+    whole = anchored.log_odds(scores, target, 0.05)
+    sizes, fit = [], LogisticRegression.fit
+    monkeypatch.setattr(LogisticRegression, "fit", lambda self, X, y: sizes.append(y.size) or fit(self, X, y))
+    monkeypatch.setattr(anchored, "CALIBRATED", 900)
+    np.testing.assert_allclose(anchored.log_odds(scores, target, 0.05), whole, atol=0.3)
+    assert sizes == [1800]
 
 
 @pytest.mark.slow

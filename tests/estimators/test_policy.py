@@ -1,6 +1,7 @@
 """Values of a policy: matrices, observations, trajectories and generated transitions."""
 
 import signal
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 import xrisk
 from xrisk import PolicyEvaluator, Stop
+from xrisk.applications import chains
 from xrisk.auto.solver import auto_step
 from xrisk.datasets import make_mdp
 from xrisk.inner import Groups, Reweighted, Simulated, Transitions, generated_transitions
@@ -153,6 +155,46 @@ def test_features_in_single_precision_have_values_in_double():
     model = fitted(PHI.astype(np.float32), tol=1e-3)
     assert model.coef_.dtype == np.float64
     np.testing.assert_allclose(model.coef_, BEST, rtol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_computed_whenever_they_are_read_have_the_same_values(monkeypatch, dtype):
+    rng = np.random.default_rng(3)
+    before, after, reward = rng.integers(0, 150, 500), rng.integers(-1, 200, 500), rng.random(500)
+    before[before == 3] = 199  # states that are left stand behind others that are not
+    observed = {"transitions": (before, after), "rewards": reward, "state_weight": np.arange(200) % 3}
+    once = fitted(PHI.astype(dtype), **observed)
+    monkeypatch.setattr(chains, "MANY", 0)
+    monkeypatch.setattr("xrisk.applications.policy.residual_matrix", lambda rows: pytest.fail("all rows at once"))
+    anew = fitted(PHI.astype(dtype), **observed)
+    np.testing.assert_allclose(anew.coef_, once.coef_, rtol=1e-9)
+    assert anew.certificate_.relative <= 1e-6
+    assert anew.objective_ == pytest.approx(once.objective_, rel=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_features_that_fit_without_residual_are_solved_from_rows_that_are_computed_anew(monkeypatch, dtype):
+    monkeypatch.setattr(chains, "MANY", 0)
+    model = PolicyEvaluator(0.5).fit(np.eye(4, dtype=dtype)[:, ::-1], [1.0, 2.0, 3.0, 4.0])
+    assert model.stop_ is Stop.PERFECT
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("dtype", "columns"), [(np.float32, 200), (np.float64, 100)])
+def test_a_memory_map_of_many_rows_is_not_copied(tmp_path, dtype, columns):
+    n, rng = 100_000, np.random.default_rng(0)
+    data = np.memmap(tmp_path / "X", dtype=dtype, mode="w+", shape=(n, columns))
+    for rows in np.array_split(np.arange(n), 20):
+        data[rows] = rng.standard_normal((rows.size, columns))
+    read, rewards = np.memmap(tmp_path / "X", dtype=dtype, mode="r", shape=(n, columns)), rng.random(n)
+    PolicyEvaluator().fit(read[:2000], rewards[:2000])  # compiles
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    model = PolicyEvaluator().fit(read, rewards)
+    peak = tracemalloc.get_traced_memory()[1] - before
+    tracemalloc.stop()
+    assert model.certificate_.relative <= 1e-3
+    assert peak <= 0.2 * read.nbytes
 
 
 def stated(monkeypatch, solver):

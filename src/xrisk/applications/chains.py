@@ -8,12 +8,17 @@ import numpy as np
 import scipy.sparse
 
 from xrisk.compile import kernel, prefetch, worthwhile
-from xrisk.data.rows import frozen
-from xrisk.data.threads import borders, in_parts
+from xrisk.data.products import row_adjoint, row_block, row_gram, row_scores
+from xrisk.data.products.dense import gram_of_blocks
+from xrisk.data.products.verbs import summed, tiles
+from xrisk.data.rows import frozen, row_count, row_size
+from xrisk.data.threads import borders, in_parts, one_thread_each
 from xrisk.generic import generic
 from xrisk.inner import Generated, GeneratedSimulator, Reweighted, Simulated
 from xrisk.inner.generated import generated_means
 
+MANY = 2**23  # numbers: residuals of more are computed whenever they are read, if they have few successors
+FEW = 4  # successors of a state, on average
 AHEAD = 8  # transitions whose features are asked for before they are read
 
 
@@ -87,7 +92,7 @@ class GeneratedChain(NamedTuple):
 
 @generic
 def residuals_of(chain: Any, features: Any, gamma: float) -> tuple[Any, np.ndarray]:
-    """Φ − γPΦ, a row for each state that is left, and the mean rewards there; features in the order of the chain."""
+    """Φ − γPΦ, a row for each state that is left, and the mean rewards there; features of the states as given."""
 
 
 @generic
@@ -102,35 +107,129 @@ def uniform_law(chain: Any) -> Any:
 
 @residuals_of.of(Stored)
 def _(chain, features, gamma):
-    n, means = chain.counted(), chain.leaving
-    if chain.reward.any():
-        means = means + np.bincount(chain.states(), weights=chain.probability * chain.reward, minlength=n)
-    sparse = scipy.sparse.issparse(features)
-    return _sparse_residuals(chain, features, gamma) if sparse else _dense_residuals(chain, features, gamma), means
+    if scipy.sparse.issparse(features):
+        return _sparse_residuals(chain, features, gamma), mean_rewards(chain)
+    return residual_matrix(_stored_rows(chain, features, gamma)), mean_rewards(chain)
 
 
-def _dense_residuals(chain: Stored, features: np.ndarray, gamma: float) -> np.ndarray:
-    rows, n = np.empty((chain.counted(), features.shape[1])), chain.counted()
-    table = (frozen(chain.successors), frozen(chain.starts), frozen(chain.probability), frozen(features))
-    run = worthwhile(write_residuals, chain.successors.size * features.shape[1])
-    in_parts(lambda low, high: run(*table, gamma, low, rows[low:high]), borders(n, features.shape[1]))
-    return rows
+def mean_rewards(chain: Stored) -> np.ndarray:
+    """The mean reward (n,) of leaving each state that is left."""
+    if not chain.reward.any():
+        return chain.leaving
+    sums = np.bincount(chain.states(), weights=chain.probability * chain.reward, minlength=chain.counted())
+    return chain.leaving + sums
 
 
 def _sparse_residuals(chain: Stored, features: Any, gamma: float) -> Any:
     goes_on = chain.successors >= 0
-    data, indices = chain.probability[goes_on], chain.successors[goes_on]
+    data, indices = chain.probability[goes_on], chain.order[chain.successors[goes_on]]
     indptr = np.append(0, np.cumsum(goes_on))[chain.starts]
     P = scipy.sparse.csr_array((data, indices, indptr), shape=(chain.counted(), features.shape[0]))
-    return features[: chain.counted()] - gamma * (P @ features)
+    return features[chain.order[: chain.counted()]] - gamma * (P @ features)
+
+
+class ResidualRows(NamedTuple):
+    """Rows Φ − γPΦ of the states that are left, computed when they are read: of many there may be no room."""
+
+    left: np.ndarray  # (n,) the states that are left
+    successors: np.ndarray  # (transitions,) states as given, −1 where the episode ends
+    starts: np.ndarray  # (n + 1,)
+    probability: np.ndarray  # (transitions,)
+    features: np.ndarray  # (states, d)
+    gamma: float
+
+
+@generic
+def residuals_anew(chain: Any, features: Any, gamma: float) -> ResidualRows | None:
+    """The rows of `residuals_of` as what they are computed from; None where they are better computed once."""
+
+
+@residuals_anew.otherwise
+def _(chain, features, gamma):
+    return None
+
+
+@residuals_anew.of(Stored)
+def _(chain, features, gamma):
+    is_large = chain.counted() * features.shape[1] > MANY and chain.successors.size <= FEW * chain.counted()
+    return _stored_rows(chain, features, gamma) if is_large and not scipy.sparse.issparse(features) else None
+
+
+def _stored_rows(chain: Stored, features: np.ndarray, gamma: float) -> ResidualRows:
+    successors, left = chain.successors, chain.order[: chain.counted()]
+    if (chain.order[:-1] > chain.order[1:]).any():
+        successors = np.where(successors >= 0, chain.order[successors], -1).astype(successors.dtype)
+    transitions = (frozen(successors), frozen(chain.starts), frozen(chain.probability))
+    return ResidualRows(frozen(left), *transitions, frozen(features), gamma)
+
+
+@row_count.of(ResidualRows)
+def _(rows):
+    return rows.left.size
+
+
+@row_size.of(ResidualRows)
+def _(rows):
+    return rows.features.shape[1]
+
+
+@row_block.of(ResidualRows)
+def _(rows, chosen):
+    listed = np.arange(*chosen.indices(rows.left.size)) if isinstance(chosen, slice) else chosen
+    out = np.empty((listed.size, row_size(rows)))
+    _write(rows, listed, out)
+    return out
+
+
+def residual_matrix(rows: ResidualRows) -> np.ndarray:
+    """All rows (n, d), on all cores."""
+    out = np.empty((row_count(rows), row_size(rows)))
+
+    def part(low: int, high: int) -> None:
+        for tile in tiles(low, high, row_size(rows)):
+            _write(rows, np.arange(tile.start, tile.stop), out[tile])
+
+    in_parts(part, borders(*out.shape))
+    return out
+
+
+def _write(rows: ResidualRows, listed: np.ndarray, out: np.ndarray) -> None:
+    out[:] = rows.features[rows.left[listed]]
+    run = worthwhile(write_residuals, rows.successors.size * row_size(rows))
+    run(rows.successors, rows.starts, rows.probability, rows.features, rows.gamma, listed, out)
+
+
+@row_gram.of(ResidualRows)
+def _(rows, h):
+    return gram_of_blocks(rows, h, lambda chosen: row_block(rows, chosen))
+
+
+@row_scores.of(ResidualRows)
+def _(rows, W):
+    out = np.empty((row_count(rows), W.shape[0]))
+
+    def part(low: int, high: int) -> None:
+        for tile in tiles(low, high, row_size(rows)):
+            out[tile] = row_block(rows, tile) @ W.T
+
+    with one_thread_each():
+        in_parts(part, borders(row_count(rows), row_size(rows)))
+    return out
+
+
+@row_adjoint.of(ResidualRows)
+def _(rows, S):
+    def part(low: int, high: int) -> np.ndarray:
+        return summed([S[tile].T @ row_block(rows, tile) for tile in tiles(low, high, row_size(rows))])
+
+    with one_thread_each():
+        return summed(in_parts(part, borders(row_count(rows), row_size(rows))))
 
 
 @kernel
-def write_residuals(successors, starts, probability, features, gamma, first, out):
+def write_residuals(successors, starts, probability, features, gamma, listed, out):
     for i in range(out.shape[0]):
-        s, row = first + i, out[i]
-        for j in range(row.size):
-            row[j] = features[s, j]
+        s, row = listed[i], out[i]
         for p in range(starts[s], starts[s + 1]):
             prefetch(features, max(successors[min(p + AHEAD, successors.size - 1)], 0))
             if successors[p] >= 0:
@@ -162,6 +261,7 @@ def listed(chain: FullChain) -> Stored:
 @residuals_of.of(GeneratedChain)
 def _(chain, features, gamma):
     features = features.toarray() if scipy.sparse.issparse(features) else features  # every state leads to every other
+    features = features.astype(np.float64, copy=False)
     rows, means = generated_means(chain.law, features)
     rows *= -gamma
     rows += features

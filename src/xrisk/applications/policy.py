@@ -1,5 +1,7 @@
 """Policy evaluation: the mean squared Bellman residual of values that are linear in features."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -7,13 +9,21 @@ import scipy.sparse
 
 from xrisk.applications.arguments import as_number, penalty_of
 from xrisk.applications.chain_arguments import chain_of
-from xrisk.applications.chains import residuals_of, simulator_law, uniform_law
+from xrisk.applications.chains import (
+    mean_rewards,
+    residual_matrix,
+    residuals_anew,
+    residuals_of,
+    simulator_law,
+    uniform_law,
+)
 from xrisk.applications.squares import squares_about_minimiser
 from xrisk.certificate.doubled import DoubledScores, doubled_scores, plain_scores
 from xrisk.certificate.least_squares import BLOCK, MOST_COLUMNS, Residuals, Squares, column_norms
 from xrisk.certificate.rounding import EPS
 from xrisk.data.matrices import fresh_csr, refuse_broken
-from xrisk.data.rows import as_numbers, frozen
+from xrisk.data.products import row_block
+from xrisk.data.rows import as_numbers, frozen, kept_dtype, refuse_non_finite
 from xrisk.functions import Identity, NoPenalty, Restricted, Square, Squared, prox
 from xrisk.functions.loss import AffineLoss
 from xrisk.functions.parameters import require
@@ -109,7 +119,7 @@ def residual_problem(chain: Any, features: Any, discount: float, penalty: Penalt
     if sampling != "exact":
         features = _dense(features)
     gamma = as_discount(discount)
-    rows, targets = residual_rows(chain, features, gamma)
+    rows, targets = residuals_of(chain, features, gamma)
     inner: Any
     if sampling == "exact":
         model = LinearModel(as_rows(rows), frozen(targets), AffineLoss())
@@ -157,12 +167,13 @@ def averaged_bellman(
 
 def averaged_problem(chain: Any, features: Any, discount: float, penalty: Penalty, state_weight: Any) -> Problem:
     """The problem of `averaged_bellman` from its parts."""
-    rows, targets = residual_rows(chain, features, as_discount(discount))
+    residuals, targets = known_residuals(chain, features, as_discount(discount))
     weight = _weights(state_weight, features.shape[0], chain)
     share = getattr(weight, "weights", np.ones(targets.size)) / targets.size
-    summed = squares_about_minimiser(as_rows(rows), targets, share, l2=penalty.l2, domain=penalty.domain)
+    summed = squares_about_minimiser(residuals.storage, targets, share, l2=penalty.l2, domain=penalty.domain)
     if summed is not None:
         return summed
+    rows = residuals.whole()
     rows *= np.sqrt(2.0)  # the squared loss is ½(z − y)²
     model = LinearModel(as_rows(rows), frozen(np.sqrt(2.0) * targets), Squared())
     weighted = Groups(model, frozen(np.array([0, targets.size])), weight=weight)
@@ -173,39 +184,61 @@ def averaged_problem(chain: Any, features: Any, discount: float, penalty: Penalt
 
 def residual_squares(chain: Any, features: Any, discount: float, l2: float, state_weight: Any) -> Squares:
     """The objective of `averaged_bellman` as the features, transitions and rewards have it: for proofs."""
-    gamma, placed = as_discount(discount), in_order(features, chain.order)
-    rows, targets = residuals_of(chain, placed, gamma)
+    gamma = as_discount(discount)
+    known, targets = known_residuals(chain, features, gamma)
     weight = _weights(state_weight, features.shape[0], chain)
     share, d = getattr(weight, "weights", np.ones(targets.size)) / targets.size, features.shape[1]
-    blocks = ((slice(low, low + BLOCK), rows[low : low + BLOCK]) for low in range(0, targets.size, BLOCK))
+    blocks = ((slice(low, low + BLOCK), known.part(low, low + BLOCK)) for low in range(0, targets.size, BLOCK))
     norms = column_norms(share, blocks, d)[0]
     each = EPS * (2 * chain.longest() + 16)  # a probability and a mean over successors
-    most = abs(placed).max(axis=0)
-    most = most.toarray().reshape(-1) if scipy.sparse.issparse(most) else most
-    loose, none = each * (1.0 + gamma) * most, np.zeros(d)
+    loose, none = each * (1.0 + gamma) * _largest(features), np.zeros(d)
 
     def residuals(w: np.ndarray, doubled: bool) -> Residuals:
-        values = _values(placed, w, doubled)
+        values = _values(features, w, doubled)
         found, rewards = residuals_of(chain, (values.high + values.low)[:, None], gamma)
         size = (1.0 + gamma) * float(np.abs(values.high).max()) + chain.largest()
         off = each * size + (1.0 + gamma) * float(values.error.max())
-        return Residuals(found[:, 0] - rewards, np.full(rewards.size, off), 0.0, 0.0)
+        return Residuals(found[:, 0] - rewards, np.broadcast_to(off, rewards.shape), 0.0, 0.0)
 
-    return Squares(lambda low, high: rows[low:high], share, 1.0, float(l2), none, none, norms, loose, residuals)
+    return Squares(known.part, share, 1.0, float(l2), none, none, norms, loose, residuals)
+
+
+def _largest(features: Any) -> np.ndarray:
+    """The largest size (d,) in each column."""
+    high, low = features.max(axis=0), features.min(axis=0)
+    if scipy.sparse.issparse(features):
+        high, low = (end.toarray().reshape(-1) for end in (high, low))
+    return np.maximum(high, -low).astype(np.float64)
 
 
 def _values(features: Any, w: np.ndarray, doubled: bool) -> DoubledScores:
-    """Φw of all states; sparse features of many columns are not made dense."""
-    if not doubled or w.size > MOST_COLUMNS:
+    """Φw of all states, block after block; sparse features of many columns are not made dense."""
+    sparse, doubled = scipy.sparse.issparse(features), doubled and w.size <= MOST_COLUMNS
+    if sparse and not doubled:
         return plain_scores(features, w)
-    parts = (features[low : low + BLOCK] for low in range(0, features.shape[0], BLOCK))
-    found = [doubled_scores(part.toarray() if scipy.sparse.issparse(part) else part, w) for part in parts]
-    return DoubledScores(*(np.concatenate(each) for each in zip(*found, strict=True)))
+    scores, found = doubled_scores if doubled else plain_scores, np.empty((3, features.shape[0]))
+    for low in range(0, features.shape[0], BLOCK):
+        part = features[low : low + BLOCK]
+        found[:, low : low + BLOCK] = scores(part.toarray() if sparse else part.astype(np.float64, copy=False), w)
+    return DoubledScores(*found)
 
 
-def residual_rows(chain: Any, features: Any, gamma: float) -> tuple[Any, np.ndarray]:
-    """A = Φ − γPΦ (n, d), dense or CSR as the features are, and b (n,), of the states that are left."""
-    return residuals_of(chain, in_order(features, chain.order), gamma)
+class Known(NamedTuple):
+    """The rows A = Φ − γPΦ (n, d) of the states that are left."""
+
+    storage: Any  # for products with all of them
+    whole: Callable[[], Any]  # one matrix, dense or CSR as the features are
+    part: Callable[[int, int], Any]  # rows from one to another
+
+
+def known_residuals(chain: Any, features: Any, gamma: float) -> tuple[Known, np.ndarray]:
+    """The residuals and the mean rewards b (n,); many rows are computed from the features whenever they are read."""
+    rows = residuals_anew(chain, features, gamma)
+    if rows is not None:
+        known = Known(rows, partial(residual_matrix, rows), lambda low, high: row_block(rows, slice(low, high)))
+        return known, mean_rewards(chain)
+    matrix, targets = residuals_of(chain, features, gamma)
+    return Known(as_rows(matrix), lambda: matrix, lambda low, high: matrix[low:high]), targets
 
 
 def in_order(features: Any, order: np.ndarray) -> Any:
@@ -221,22 +254,22 @@ def as_discount(discount: Any) -> float:
 
 
 def state_features(features: Any) -> Any:
-    """Features as a C-ordered array or CSR matrix of float64; what is no finite matrix is refused."""
-    if scipy.sparse.issparse(features):
+    """Features as a C-ordered array of float32 or float64, or a CSR matrix; what is no finite matrix is refused."""
+    sparse = scipy.sparse.issparse(features)
+    if sparse:
         features = fresh_csr(refuse_broken("features", features)).astype(np.float64, copy=False)
-        data = features.data
     else:
-        data = features = np.ascontiguousarray(as_numbers("features", features), dtype=np.float64)
+        features = as_numbers("features", features)
+        features = np.ascontiguousarray(features, dtype=kept_dtype(features.dtype))
     if features.ndim != 2 or 0 in features.shape:
         raise ValueError(f"features must have a row for each state and at least one column, got shape {features.shape}")
-    if not np.isfinite(data).all():
-        raise ValueError("features must be finite, they hold NaN or infinity")
+    refuse_non_finite("features", features.data[:, None] if sparse else features)
     return features
 
 
 def _dense(features: Any) -> np.ndarray:
     if not scipy.sparse.issparse(features):
-        return features
+        return features.astype(np.float64, copy=False)
     size = features.shape[0] * features.shape[1]
     if size > SMALL:
         raise ValueError(

@@ -22,7 +22,7 @@ from xrisk.functions import Hyperplane, L1Ball, LeveragedBudget, NonNegative, No
 from xrisk.generic import generic
 from xrisk.problem import apply_prox
 
-BLOCK = 4096  # rows that are added up together
+BLOCK = 1024  # rows that are added up together
 WHITENINGS = 6
 MOST_COLUMNS = 2000  # of which the curvature is looked at
 STEPS = 3  # of Newton's method that a proof may make

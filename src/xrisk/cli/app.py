@@ -44,7 +44,7 @@ from xrisk.estimators import GroupDROClassifier, GroupDRORegressor
 from xrisk.persistence import load
 from xrisk.phrases import counted
 from xrisk.report import write_report
-from xrisk.report.phrases import scored, verdict, worst_group
+from xrisk.report.phrases import UP_TO_ROUNDING, scored, verdict, worst_group
 from xrisk.solvers.base import PROVED_ENDINGS
 from xrisk.study import Study, compare, judge
 from xrisk.tables import TableModel
@@ -172,14 +172,18 @@ def _study(prepared: Prepared, data: str, options: dict[str, Any], err: Console,
 def _tell(out: Console, study: Study) -> None:
     out.print(study_grid(study, out.width))
     model = study.robust.model
-    proof = model.certificate_
-    said = "certified" if model.stop_ in PROVED_ENDINGS else f"not certified to {model.tol:g}, {model.stop_}"
-    out.print(
-        f"Robust model: {said}; {proof.dual:.6g} ≤ optimum ≤ {proof.primal:.6g}, relative gap {proof.relative:.1e}.",
-        highlight=False,
-    )
-    for sentence in (scored(study.robust.model, study.metric), verdict(study)):
+    for sentence in (_proved(model), scored(model, study.metric), verdict(study)):
         out.print(sentence, highlight=False, markup=False)
+
+
+def _proved(model: Any) -> str:
+    """What is proved of the robust model, in a sentence."""
+    if model.stop_ in UP_TO_ROUNDING:
+        return f"Robust model: {UP_TO_ROUNDING[model.stop_]}."
+    said = "certified" if model.stop_ in PROVED_ENDINGS else f"not certified to {model.tol:g}, {model.stop_}"
+    found = model.certificate_
+    bounds = f"{found.dual:.6g} ≤ optimum ≤ {found.primal:.6g}"
+    return f"Robust model: {said}; {bounds}, relative gap {found.relative:.1e}."
 
 
 @app.command()

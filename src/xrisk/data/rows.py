@@ -378,8 +378,8 @@ def as_rows(X: Any) -> Dense | CSR:
     X = as_numbers("X", X)
     _refuse_no_matrix(X)
     with np.errstate(over="ignore"):  # wider floats may become infinite, which is refused
-        X = np.ascontiguousarray(X, dtype=_kept(X.dtype))
-    _refuse_non_finite(X)
+        X = np.ascontiguousarray(X, dtype=kept_dtype(X.dtype))
+    refuse_non_finite("X", X)
     return Dense(frozen(X))
 
 
@@ -413,7 +413,8 @@ def _refuse_no_matrix(X: Any) -> None:
         raise ValueError(f"X must have at least one row and one column, got shape {X.shape}")
 
 
-def _kept(dtype: Any) -> Any:
+def kept_dtype(dtype: Any) -> Any:
+    """The type that rows of this one are stored in."""
     return dtype if dtype in (np.float32, np.float64) else np.float64
 
 
@@ -425,7 +426,7 @@ def _csr(X: Any) -> CSR:
         X = X.copy()
         X.sum_duplicates()
     with np.errstate(over="ignore"):
-        data = np.ascontiguousarray(X.data, dtype=_kept(X.dtype))
+        data = np.ascontiguousarray(X.data, dtype=kept_dtype(X.dtype))
     if not np.isfinite(data).all():
         raise ValueError("X must be finite, it holds NaN or infinity")
     wide = np.int64 if max(X.nnz, X.shape[1]) > np.iinfo(np.int32).max else np.int32
@@ -434,14 +435,15 @@ def _csr(X: Any) -> CSR:
     )
 
 
-def _refuse_non_finite(X: np.ndarray) -> None:
+def refuse_non_finite(name: str, X: np.ndarray) -> None:
+    """Refuse a matrix (rows, columns) that holds NaN or infinity."""
     step = max(1, 2**20 // max(1, X.shape[1]))  # in pieces: the test of a memory map must not load all of it
     for start in range(0, X.shape[0], step):
         piece = X[start : start + step]
         with np.errstate(over="ignore", invalid="ignore"):
             total = piece.sum(dtype=np.float64)
         if not (np.isfinite(total) or np.isfinite(piece).all()):  # a sum is faster, but may overflow
-            raise ValueError("X must be finite, it holds NaN or infinity")
+            raise ValueError(f"{name} must be finite, got NaN or infinity")
 
 
 def frozen(array: np.ndarray) -> np.ndarray:

@@ -17,6 +17,7 @@ from xrisk.solvers.newton.smoothed import LARGEST_COLUMN
 
 SPREAD = 2.0  # standard deviation of the scores that the sigmoid is applied to
 ITERATIONS = 100  # of the start; some fifteen are enough but for columns with an entry that dwarfs all others
+CALIBRATED = 40_000  # rows of each class at the most, that log-odds are fitted to
 CURVE = 2000  # points of the ROC curve that are kept, about
 FEW_DIGITS = 64.0  # spacings of stored numbers
 HURRY = 1e-3  # seconds left of a time that is up
@@ -99,6 +100,14 @@ def start_model(
     if start == "balanced":
         for side in (target > 0, target < 0):
             weight[side] /= weight[side].sum()
+    w = np.zeros(X.shape[1]) if descent.over() else _logistic(X, target, weight, count, descent)
+    w = w if w.any() else apart(X, target, weight)
+    spread = float(np.std(scores_of(X, w)[learn]))
+    return w * (SPREAD / spread) if spread > 0.0 else w
+
+
+def _logistic(X: Any, target: np.ndarray, weight: np.ndarray, count: float, descent: Descent) -> np.ndarray:
+    """Coefficients (d,) of the logistic model of ``count`` rows with weights; zero where the time was too short."""
     size = float(np.median(column_scale(X)))
     stated = group_dro(
         X, target, np.zeros(target.size, dtype=np.int8), divergence="max", l2=max(size, 1e-150) ** 2 / count,
@@ -107,10 +116,7 @@ def start_model(
     result = minimize(stated, Auto(1e-3), budget=descent.budget())
     if result.stop is Stop.INTERRUPTED:
         descent.interrupted()
-    w = result.w[:-1]
-    w = w if w.any() else apart(X, target, weight)
-    spread = float(np.std(scores_of(X, w)[learn]))
-    return w * (SPREAD / spread) if spread > 0.0 else w
+    return result.w[:-1]
 
 
 def scores_of(X: Any, w: np.ndarray) -> np.ndarray:
@@ -200,8 +206,12 @@ def units_of(scores: np.ndarray, target: np.ndarray) -> Units:
 def log_odds(scores: np.ndarray, target: np.ndarray, positives: float) -> tuple[float, float]:
     """Slope and shift that make scores log-odds where ``positives`` is the share of positive rows.
 
-    The slope is positive: the order stays. Of the rows given, those of one class may be fewer than they are.
+    The slope is positive: the order stays. Of the rows given, those of one class may be fewer than they are; of many
+    rows some are used.
     """
+    some = some_rows(target, CALIBRATED, np.random.default_rng(0))
+    if some.size < target.size:
+        scores, target = scores[some], target[some]
     spread, here = float(np.std(scores)), float((target > 0).mean())
     prior = float(np.log(positives / (1.0 - positives)))
     if spread == 0.0:

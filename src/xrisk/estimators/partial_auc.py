@@ -38,7 +38,7 @@ from xrisk.problem import Problem
 from xrisk.registry import savable
 from xrisk.run import Result, Stop
 from xrisk.run.clock import ctrl_c
-from xrisk.solvers.auc.bounded import Ranking, ranking_of
+from xrisk.solvers.auc.bounded import Ranking, pairs_in_order, ranking_of
 from xrisk.solvers.base import BOUNDED_ENDINGS
 
 CONVEX = ("squared_hinge", "hinge", "logistic")
@@ -88,8 +88,8 @@ SHARED = (
     coef_, intercept_ : ndarray
         The score as log-odds: the w that is certified, times a positive number and shifted. ``predict_proba`` is the
         logistic function of it, fitted to scores of rows that were held out in cross-validation where there was one,
-        else to those of the training rows. Scores of different folds are compared in units of the negatives that each
-        was fitted to.
+        else to those of the training rows, of at most 40,000 of each class. Scores of different folds are compared in
+        units of the negatives that each was fitted to.
     threshold_ : float
         Scores above it are predicted positive; 0, a probability of one half, unless `set_threshold` is called.
     anchor_, start_ : float, str
@@ -97,8 +97,9 @@ SHARED = (
     start_score_, training_score_ : float
         Partial AUC of the training rows at the start and of the model; NaN at the start of a convex surrogate.
     roc_fpr_, roc_tpr_, roc_thresholds_ : ndarray
-        The ROC curve of the scores that the probabilities were fitted to, of many rows at most some 2,000 points of
-        it, close to each other where either rate is near 0 or 1. Scores above a threshold have these rates exactly.
+        The ROC curve of the rows that were held out, else of the training rows; of many rows at most some 2,000
+        points of it, close to each other where either rate is near 0 or 1. Scores above a threshold have these rates
+        exactly.
     classes_ : ndarray (2,)
         The classes in sorted order; the second is the positive one.
 """
@@ -192,7 +193,7 @@ class RegionClassifier(TwoClassRobust):
         self.start_, self.anchor_, self.start_score_ = chosen.start, float(chosen.anchor), first.score
         self.certificate_, self.stop_, self.n_iter_ = NOTHING_PROVED, stop, max(1, len(descent.points))
         self.trace_, self.objective_ = tuple(descent.points), float(best.value)
-        self._finish(best.w, training, chosen.scores, ranking)
+        self._finish(best.w, training, chosen.scores, best.score)
 
     def _ending(self, descent: Descent, anchor: float) -> Stop:
         """Why the descent ended; the limit of steps is ours, unless that of the user is smaller."""
@@ -273,12 +274,13 @@ class RegionClassifier(TwoClassRobust):
         super()._keep(problem, result, training)
         self.start_, self.anchor_, self.start_score_ = "none", np.inf, np.nan
         ranking = self._ranking(less_offset(as_rows(training.X)), training.target)
-        self._finish(result.w, training, np.full(training.target.size, np.nan), ranking)
+        score = pairs_in_order(ranking, ranking.scores(result.w))
+        self._finish(result.w, training, np.full(training.target.size, np.nan), score)
         if result.stop is Stop.CONVERGED and float(np.std(scores_of(training.X, result.w))) < COLLAPSED:
             warnings.warn(COLLAPSE, UserWarning, stacklevel=USER + 1)
 
-    def _finish(self, w: np.ndarray, training: Training, held_out: np.ndarray, ranking: Ranking) -> None:
-        """Keep the score as log-odds, and the curve that thresholds are chosen from."""
+    def _finish(self, w: np.ndarray, training: Training, held_out: np.ndarray, score: float) -> None:
+        """Keep the score as log-odds, the curve that thresholds are chosen from, and the partial AUC."""
         own = scores_of(training.X, w)
         units, known = units_of(own, training.target), np.isfinite(held_out)
         scores, target = units.of(own), training.target
@@ -289,7 +291,7 @@ class RegionClassifier(TwoClassRobust):
         self.intercept_ = np.array([shift - slope * units.zero / units.unit])
         scores = slope * scores + shift if known.any() else self._scores_of(training.X)[:, 0]
         self.roc_fpr_, self.roc_tpr_, self.roc_thresholds_ = kept_curve(target > 0, scores)
-        self.training_score_ = ranking.step_at(w).score
+        self.training_score_ = score
 
     def _ranking(self, rows: Any, target: np.ndarray, listed: np.ndarray | None = None) -> Ranking:
         """The pairs of the rows listed, or of all."""

@@ -112,7 +112,8 @@ class PolicyEvaluator(LinearRobust):
         Parameters
         ----------
         X : array, DataFrame or sparse matrix (states, features)
-            φ. The rows A = Φ − γPΦ are new numbers, stored as X is, dense or sparse.
+            φ. The rows A = Φ − γPΦ are new numbers, stored as X is, dense or sparse. Many dense rows of few successors
+            are computed whenever they are read, and X, float32 or float64 or a memory map in C order, is not copied.
         y : array (states,), optional
             The rewards of leaving the states, if they are not given as ``rewards``.
         transitions : array or sparse matrix (states, states), tuple of two index arrays, or generated; optional

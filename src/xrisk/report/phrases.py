@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from xrisk.applications import DIVERGENCES
 from xrisk.metrics import GroupReport
 from xrisk.phrases import counted
-from xrisk.solvers.base import PROVED_ENDINGS
+from xrisk.solvers.base import PROVED_ENDINGS, Stop
 from xrisk.study import Study
 from xrisk.study.scores import SHARES
 from xrisk.study.verdict import is_cut_short
@@ -238,6 +238,12 @@ def worst_group(report: GroupReport, shown: Callable[[str], str] = str) -> str:
     return f"Worst group: {shown(row.name)}, {report.metric} {score(row.score, report.metric)}{sure}.{out}"
 
 
+UP_TO_ROUNDING = {  # endings of fits whose optimum is zero: a relative gap has no digits to compare with
+    Stop.PERFECT: "The fit is perfect up to rounding: its loss is below 10⁻¹² of that of a constant model",
+    Stop.OPTIMAL: "Optimal up to rounding: the gap is below 10⁻¹² of what the objective is made of",
+}
+
+
 class Proof(NamedTuple):
     """The certificate in plain words."""
 
@@ -251,9 +257,20 @@ def proof(study: Study) -> Proof:
     return proof_of(study.robust.model)
 
 
+NOTHING_LEFT = (
+    "What is left to gain is smaller than the rounding of the numbers. The relative gap says nothing here, because the "
+    "optimum is zero."
+)
+TRAINING_ONLY = (
+    "This is a statement about the training rows; how the model does on others is what the validation rows are for."
+)
+
+
 def proof_of(model: Any) -> Proof:
     """What is proved of a fitted model."""
     known, certified = model.certificate_, model.stop_ in PROVED_ENDINGS
+    if model.stop_ in UP_TO_ROUNDING:
+        return Proof(True, UP_TO_ROUNDING[model.stop_], f"{NOTHING_LEFT} {TRAINING_ONLY}")
     if not known.relative < float("inf"):
         return Proof(
             False, "Not certified", "The bounds on the optimum are not finite: nothing is proved of this model."
@@ -261,8 +278,7 @@ def proof_of(model: Any) -> Proof:
     text = (
         f"No linear model with this loss and penalty has a training objective below {known.dual:.6g}; this one has "
         f"{known.primal:.6g}. At most {percent_above(known.relative, 3)} is left to gain, so no other optimiser, step "
-        "size or longer run would change it by more. This is a statement about the training rows; how the model does "
-        "on others is what the validation rows are for."
+        f"size or longer run would change it by more. {TRAINING_ONLY}"
     )
     if certified:
         return Proof(True, f"Proved optimal to within {percent_above(known.relative, 3)}", text)
@@ -278,15 +294,20 @@ class Card(NamedTuple):
 
 def cards(study: Study) -> list[Card]:
     """The numbers one would remember."""
-    relative = study.robust.model.certificate_.relative
-    gap = percent_above(relative, 2) if relative < 10.0 else "not finite"
     worst = tuple((arm.name, score(arm.worst.score if arm.worst else None, study.metric)) for arm in study.arms)
     whole = tuple((arm.name, score(arm.test.overall.score, study.metric)) for arm in study.arms)
     return [
         Card(f"Worst group, {study.metric}", worst),
         Card(f"All rows, {study.metric}", whole),
-        Card("Optimality gap", (("robust, by the certificate", f"≤ {gap}"),)),
+        Card("Optimality gap", (("robust, by the certificate", _gap(study.robust.model)),)),
     ]
+
+
+def _gap(model: Any) -> str:
+    if model.stop_ in UP_TO_ROUNDING:
+        return "zero up to rounding"
+    relative = model.certificate_.relative
+    return f"≤ {percent_above(relative, 2) if relative < 10.0 else 'not finite'}"
 
 
 def group_rows(study: Study) -> list[dict[str, Any]]:

@@ -154,8 +154,9 @@ class Ranking(NamedTuple):
         The anchor is (anchor/2) Σ (size_j (w_j − start_j))²; the descent begins at the start unless told otherwise.
         ``watch`` sees every step, and ends the descent by True; so does a pass that is interrupted.
         """
-        begin = start if begin is None else begin
-        first, best = self.size * start, [max(map(self.step_at, (start, begin)), key=lambda step: step.score)]
+        ends = (start,) if begin is None or begin is start else (start, begin)
+        begin = ends[-1]
+        first, best = self.size * start, [max(map(self.step_at, ends), key=lambda step: step.score)]
 
         def value_and_slope(v: np.ndarray) -> tuple[float, np.ndarray]:
             value, slopes = bounded_objective(self, self.scores(v / self.size))
