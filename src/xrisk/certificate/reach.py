@@ -15,8 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from xrisk.certificate.cuts import Cuts
+from xrisk.certificate.mixture import best_mixture, kinked_mixture
 from xrisk.certificate.rounding import EPS, TINY
-from xrisk.solvers.shared.mixture import best_mixture, kinked_mixture
+from xrisk.functions import L2, ElasticNet
+from xrisk.generic import generic
 
 LOOSE = 1e-12  # a ridge below that, over the square of the scale, does not hold its column
 HOLD = 1e-9  # what stands for such a ridge where mixtures are chosen
@@ -24,6 +26,15 @@ LEAST_KINK = 1e-4  # in units of the square root of that: an interior-point meth
 MOST = 16  # columns that reaches are found for
 TILT = 0.01  # of the largest slope
 ROUNDS = 12
+
+
+@generic
+def kink_size(r):
+    """The strength of ‖w‖₁ in a penalty that is a ridge beside it."""
+
+
+kink_size.of(L2)(lambda r: 0.0)
+kink_size.of(ElasticNet)(lambda r: r.l1)
 
 
 class Box(NamedTuple):
@@ -39,7 +50,7 @@ class Box(NamedTuple):
 
 def box_of(ridge: float, kink: float, scale: np.ndarray) -> Box:
     """The box of a penalty before anything is known of the optimum."""
-    size = scale**2 / ridge
+    size = scale**2 / ridge if ridge else np.zeros(scale.size)
     loose = np.flatnonzero(size * LOOSE > 1.0)
     loose = loose[np.argsort(-size[loose], kind="stable")[:MOST]]
     hold = np.full(scale.size, ridge)
@@ -76,6 +87,15 @@ def boxed_below(box: Box, cuts: Cuts, share: np.ndarray, tilt: np.ndarray) -> fl
         slack = (1.0 + each) * float(q @ cuts.slacks[: share.size]) + each * float(q @ np.abs(offsets))
         bound = float(q @ offsets) - cost - slack - 4 * EPS * cost - TINY
     return bound if np.isfinite(bound) else -np.inf
+
+
+def held_below(box: Box, cuts: Cuts, primal: float) -> float:
+    """The best lower bound on F + r that cuts prove, alone or mixed, once they have proved where the optimum can be."""
+    if not cuts.held:
+        return -np.inf
+    box, none, alone = narrowed(box, cuts, primal), np.zeros(box.scale.size), np.eye(cuts.held)
+    share = mixed(box, cuts.slopes[: cuts.held], cuts.offsets[: cuts.held], np.zeros(cuts.held))[0]
+    return max(boxed_below(box, cuts, each, none) for each in (share, *alone))
 
 
 def promised(box: Box, cuts: Cuts, share: np.ndarray) -> float:
