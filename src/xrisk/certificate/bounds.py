@@ -49,6 +49,8 @@ from xrisk.problem import Problem, apply_prox, block_slopes, is_risk, penalty_at
 
 LEAST = TINY / EPS  # numbers below it have fewer digits
 PERFECT = 1e-12
+SOME_ROWS = 2000  # enough to see which columns are almost the same
+SAME = 1e-12
 
 
 Choice = tuple[Weights, Candidate]
@@ -326,14 +328,27 @@ def _box(known: Measured) -> Box:
 
 
 def _beside(known: Measured, box: Box, choice: Choice) -> Iterator[Choice]:
-    """The choice with the slopes that it would have on either side of every column which the ridge does not hold."""
+    """The choice with the slopes that it would have on either side, along the columns that the ridge does not hold."""
     (weights, candidate), g = choice, known.problem.inner
-    for j in box.loose.tolist():
-        step = np.zeros(inner_size(g))
-        step[j] = score_size(g) / box.scale[j]
+    for step in _steps(known, box):
         move = scores_at(g, step)
         for z in (candidate.slopes.z - move, candidate.slopes.z + move):
             yield weights, candidate._replace(slopes=candidate.slopes._replace(z=z))
+
+
+def _steps(known: Measured, box: Box) -> np.ndarray:
+    """Steps (., d) along the columns that the ridge does not hold, as far as scores go, and each unlike the others.
+
+    Columns that are almost the same differ by little, and that little is a direction of its own.
+    """
+    g = known.problem.inner
+    ones = np.zeros((box.loose.size, inner_size(g)))
+    ones[np.arange(box.loose.size), box.loose] = 1.0 / box.scale[box.loose]
+    every = max(known.sizes.size // SOME_ROWS, 1)
+    moves = np.stack([scores_at(g, one)[::every].reshape(-1) for one in ones])
+    turn, sizes, _ = np.linalg.svd(moves, full_matrices=False)
+    apart = sizes > SAME * sizes[0]
+    return (turn[:, apart] * (score_size(g) * np.sqrt(moves.shape[1]) / sizes[apart])).T @ ones
 
 
 def _as_cuts(lines: list[Line], scale: np.ndarray) -> Cuts:

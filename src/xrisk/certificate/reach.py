@@ -25,6 +25,8 @@ HOLD = 1e-9  # what stands for such a ridge where mixtures are chosen
 LEAST_KINK = 1e-4  # in units of the square root of that: an interior-point method needs some room
 MOST = 16  # columns that reaches are found for
 TILT = 0.01  # of the largest slope
+LESS = 1e-4  # columns that are almost the same allow no larger one,
+FINER = 1e-4  # and mixtures in which less of them is left
 ROUNDS = 12
 
 
@@ -93,9 +95,11 @@ def held_below(box: Box, cuts: Cuts, primal: float) -> float:
     """The best lower bound on F + r that cuts prove, alone or mixed, once they have proved where the optimum can be."""
     if not cuts.held:
         return -np.inf
-    box, none, alone = narrowed(box, cuts, primal), np.zeros(box.scale.size), np.eye(cuts.held)
+    box, hold = narrowed(box, cuts, primal), box.hold.copy()
+    hold[box.loose] *= FINER
+    box = narrowed(box._replace(hold=hold), cuts, primal, LESS)
     share = mixed(box, cuts.slopes[: cuts.held], cuts.offsets[: cuts.held], np.zeros(cuts.held))[0]
-    return max(boxed_below(box, cuts, each, none) for each in (share, *alone))
+    return max(boxed_below(box, cuts, each, np.zeros(box.scale.size)) for each in (share, *np.eye(cuts.held)))
 
 
 def promised(box: Box, cuts: Cuts, share: np.ndarray) -> float:
@@ -104,9 +108,12 @@ def promised(box: Box, cuts: Cuts, share: np.ndarray) -> float:
     return float(share @ cuts.offsets[: share.size]) - 0.5 * float((pull**2 / box.hold).sum())
 
 
-def narrowed(box: Box, cuts: Cuts, primal: float) -> Box:
-    """The box with the reaches that the cuts prove, ``primal`` being above the optimum."""
-    tilts = _tilts(box, cuts)
+def narrowed(box: Box, cuts: Cuts, primal: float, part: float = TILT) -> Box:
+    """The box with the reaches that the cuts prove, ``primal`` being above the optimum.
+
+    Tilts are a ``part`` of the largest slope.
+    """
+    tilts = _tilts(box, cuts, part)
     for _ in range(ROUNDS):
         reach = box.reach.copy()
         for j in {j for j, _, _ in tilts}:
@@ -123,13 +130,13 @@ def narrowed(box: Box, cuts: Cuts, primal: float) -> Box:
     return box
 
 
-def _tilts(box: Box, cuts: Cuts) -> list[tuple[int, np.ndarray, np.ndarray]]:
+def _tilts(box: Box, cuts: Cuts, part: float) -> list[tuple[int, np.ndarray, np.ndarray]]:
     """Of every loose column, either side: the tilt (d,), and the mixture of cuts that proves most under it."""
     slopes, offsets, found = cuts.slopes[: cuts.held], cuts.offsets[: cuts.held], []
     for j in box.loose.tolist():
         for side in (-1.0, 1.0):
             tilt = np.zeros(box.scale.size)
-            tilt[j] = side * TILT * float(np.abs(slopes[:, j]).max())
+            tilt[j] = side * part * float(np.abs(slopes[:, j]).max())
             if tilt[j] != 0.0:
                 found.append((j, tilt, mixed(box, slopes - tilt, offsets, np.zeros(cuts.held))[0]))
     return found
