@@ -25,9 +25,9 @@ HOLD = 1e-9  # what stands for such a ridge where mixtures are chosen
 LEAST_KINK = 1e-4  # in units of the square root of that: an interior-point method needs some room
 MOST = 16  # columns that reaches are found for
 TILT = 0.01  # of the largest slope
-LESS = 1e-4  # columns that are almost the same allow no larger one,
+LESS = 1e-6  # columns that are almost the same allow no larger one,
 FINER = 1e-4  # and mixtures in which less of them is left
-ROUNDS = 12
+ROUNDS = 60
 
 
 @generic
