@@ -141,6 +141,9 @@ def hard_rows(kind, seed, n=12, classes=True):
         X *= [1e8, 1e-8]
     elif kind == "ids":
         X *= [3e11, 1.0]
+    elif kind == "like ids":
+        X[:, 1] = X[:, 0] + 1e-3 * X[:, 1]
+        X *= 1e10
     elif kind == "offset":
         X += [1e6, 0.0]
     elif kind == "duplicates":
@@ -321,6 +324,8 @@ UNHELD = {
     "tail": lambda patch: check_rows("squared", "cvar", "ids", 0, 1e-4),
     "push": lambda patch: check_ranking("p-norm", "ids", 0, patch, 1e-4),
     "top rows": lambda patch: check_precision("ids"),
+    "twins": lambda patch: check_groups(GroupDROClassifier, "logistic", "kl", "like ids", 0, 1e-4),
+    "twin rows": lambda patch: check_rows("squared", "chi2", "like ids", 0, 1e-4),
 }
 
 
