@@ -13,10 +13,10 @@ from tests.solvers.cases import cvar
 from xrisk.applications import partial_auc, top_push, two_way_partial_auc
 from xrisk.auto import Auto
 from xrisk.certificate import Cuts, cut_at
+from xrisk.certificate.mixture import best_mixture, kinked_mixture
+from xrisk.certificate.reach import box_of, boxed_below, narrowed
 from xrisk.solvers import Bundle
 from xrisk.solvers.base import known_stop
-from xrisk.solvers.shared.mixture import best_mixture, kinked_mixture
-from xrisk.solvers.shared.reach import box_of, boxed_below, narrowed
 
 MODELS = {
     "hinge": lambda t: cp.pos(1 - t),

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.certificate.cuts import cut_bounds, has_cuts
+from xrisk.certificate.cuts import Cuts, cut_bounds, has_cuts
 from xrisk.certificate.passes import (
     Bounded,
+    Candidate,
     Measured,
     Sums,
     bounded_values,
@@ -21,6 +22,7 @@ from xrisk.certificate.passes import (
     unknown_part,
 )
 from xrisk.certificate.penalties import bound_conjugate, terms_of_penalty
+from xrisk.certificate.reach import Reach, box_of, held_below, kink_size
 from xrisk.certificate.rounding import (
     EPS,
     TINY,
@@ -42,11 +44,25 @@ from xrisk.functions import (
     risk_weights,
 )
 from xrisk.inner.oracle import inner_is_affine, inner_size
-from xrisk.inner.passes import inward, scores_at
+from xrisk.inner.passes import inward, score_count, score_size, scores_at
 from xrisk.problem import Problem, apply_prox, block_slopes, is_risk, penalty_at, risk_at
 
 LEAST = TINY / EPS  # numbers below it have fewer digits
 PERFECT = 1e-12
+SOME_ROWS = 2000  # enough to see which columns are almost the same
+SAME = 1e-12
+
+
+Choice = tuple[Weights, Candidate]
+
+
+class Line(NamedTuple):
+    """A linear function offset + ⟨pull, w⟩ below all but the penalty."""
+
+    offset: float
+    pull: np.ndarray  # on the coordinates that are penalised
+    off: np.ndarray  # by which every entry of it may be off
+    slack: float  # by which the offset may be off
 
 
 class Certificate(NamedTuple):
@@ -123,12 +139,24 @@ def certify_measured(known: "Measured", result: Any, enough: float = 0.0) -> Cer
         primal = _primal(problem, w, u)
         weights = _weights(problem, u.value, getattr(result, "dual", None))
         candidates = slope_candidates(known, z, getattr(result, "slopes", None))
-        found = between(primal, -np.inf)
-        with contextlib.suppress(Interrupted):
-            for q, v in ((q, v) for q in weights for v in candidates):
-                found = between(primal, max(found.dual, _dual(known, q, v)))
-                if found.relative <= enough:
-                    return found
+        return _best_proof(known, primal, ((q, v) for q in weights for v in candidates), enough)
+
+
+def _best_proof(known: Measured, primal: float, choices: Iterator[Choice], enough: float) -> Certificate:
+    """The certificate of the weights and slopes that prove most; what no ridge holds takes more than one choice."""
+    found, first, lines = between(primal, -np.inf), None, []
+    with contextlib.suppress(Interrupted):
+        for choice in choices:
+            first = first or choice
+            lines.append(_line(known, *choice))
+            found = between(primal, max(found.dual, _dual(known, lines[-1])))
+            if found.relative <= enough:
+                return found
+        box = _box(known)
+        if first and box.loose.size and primal < np.inf:
+            lines += [_line(known, *choice) for choice in _beside(known, box, first)]
+            cuts = _as_cuts(lines, box.scale)
+            found = between(primal, max(found.dual, held_below(box, cuts, primal)))
     return found
 
 
@@ -251,10 +279,11 @@ def _of_blocks(f: Any, y: np.ndarray) -> Weights:
     return Weights(y / n, float(conjugates.mean()), float(sizes.mean()), defect)
 
 
-def _dual(known: Measured, weights: Weights, slopes: Any) -> float:
-    """D(q, v) less its rounding; v is made smaller where r* would be infinite, which the domain of ℓ* allows.
+def _line(known: Measured, weights: Weights, slopes: Candidate) -> Line:
+    """What weights and slopes prove of all but the penalty; v is made smaller where r* would be infinite.
 
-    An affine loss has no other slopes than its own: there the weights are made smaller, where the domain of f* allows.
+    The domain of ℓ* allows it. An affine loss has no other slopes than its own: there the weights are made smaller,
+    where the domain of f* allows.
     """
     problem, r = known.problem, known.penalty
     by_weights = inner_is_affine(problem.inner) and not is_risk(problem.outer)
@@ -266,7 +295,7 @@ def _dual(known: Measured, weights: Weights, slopes: Any) -> float:
         slopes = slopes._replace(up=up * slopes.up, down=down * slopes.down)
     sums = dual_sums(known, weights, slopes)
     if not np.isfinite(sums.pull.sum() + sums.off.sum()):
-        return -np.inf
+        return Line(-np.inf, sums.pull, sums.off, np.inf)
     part = _finite_share(r, sums)
     if part < 1.0:
         if by_weights:
@@ -275,13 +304,58 @@ def _dual(known: Measured, weights: Weights, slopes: Any) -> float:
             slopes = slopes._replace(up=part * slopes.up, down=part * slopes.down)
         sums = dual_sums(known, weights, slopes)
     q, n = weights.q, weights.q.shape[0]
-    inner = float((q * sums.mean).sum())
-    penalty = worthwhile(bound_conjugate, sums.off.size, r)(r, -sums.pull, sums.off)
     slack = (16 * EPS * (n + 16) + weights.loose) * weights.size
     slack += (known.rounding + weights.loose) * float((np.abs(q) * sums.size).sum())
-    slack += weights.defect * float(sums.size.max()) + 4 * EPS * abs(penalty) + TINY
-    bound = -weights.conjugate - inner - penalty - slack
+    slack += weights.defect * float(sums.size.max())
+    return Line(float(-weights.conjugate - (q * sums.mean).sum()), sums.pull, sums.off, slack)
+
+
+def _dual(known: Measured, line: Line) -> float:
+    """D(q, v) less its rounding."""
+    if not np.isfinite(line.offset - line.slack):
+        return -np.inf
+    penalty = worthwhile(bound_conjugate, line.off.size, known.penalty)(known.penalty, -line.pull, line.off)
+    bound = line.offset - penalty - line.slack - 4 * EPS * abs(penalty) - TINY
     return float(bound) if np.isfinite(bound) else -np.inf
+
+
+def _box(known: Measured) -> Reach:
+    """The coordinates that are penalised, and which of them the ridge does not hold."""
+    r, g = known.penalty, known.problem.inner
+    ridge = float(penalty_convexity(r)) if kink_size.implemented(r) else 0.0
+    scale = np.tile(known.scale, score_count(g))[: inner_size(g) - known.free]
+    return box_of(ridge, float(kink_size(r)) if ridge else 0.0, scale)
+
+
+def _beside(known: Measured, box: Reach, choice: Choice) -> Iterator[Choice]:
+    """The choice with the slopes that it would have on either side, along the columns that the ridge does not hold."""
+    (weights, candidate), g = choice, known.problem.inner
+    for step in _steps(known, box):
+        move = scores_at(g, step)
+        for z in (candidate.slopes.z - move, candidate.slopes.z + move):
+            yield weights, candidate._replace(slopes=candidate.slopes._replace(z=z))
+
+
+def _steps(known: Measured, box: Reach) -> np.ndarray:
+    """Steps (., d) along the columns that the ridge does not hold, as far as scores go, and each unlike the others.
+
+    Columns that are almost the same differ by little, and that little is a direction of its own.
+    """
+    g = known.problem.inner
+    ones = np.zeros((box.loose.size, inner_size(g)))
+    ones[np.arange(box.loose.size), box.loose] = 1.0 / box.scale[box.loose]
+    every = max(known.sizes.size // SOME_ROWS, 1)
+    moves = np.stack([scores_at(g, one)[::every].reshape(-1) for one in ones])
+    turn, sizes, _ = np.linalg.svd(moves, full_matrices=False)
+    apart = sizes > SAME * sizes[0]
+    return (turn[:, apart] * (score_size(g) * np.sqrt(moves.shape[1]) / sizes[apart])).T @ ones
+
+
+def _as_cuts(lines: list[Line], scale: np.ndarray) -> Cuts:
+    kept = [line for line in lines if np.isfinite(line.offset - line.slack)]
+    spreads = np.array([float((line.off / scale).max()) * (1.0 + 4 * EPS) for line in kept])
+    offsets, slacks = np.array([line.offset for line in kept]), np.array([line.slack for line in kept])
+    return Cuts(np.array([line.pull for line in kept]), offsets, slacks, spreads, len(kept))
 
 
 def _finite_share(r: Any, sums: Sums) -> float:

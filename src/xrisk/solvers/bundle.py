@@ -7,19 +7,19 @@ import numpy as np
 
 from xrisk.certificate import Certificate, Cut, Cuts, between, cut_at, cut_sizes, has_cuts, is_perfect, mixture_below
 from xrisk.certificate.cuts import Sizes, objective_above
+from xrisk.certificate.mixture import best_mixture
+from xrisk.certificate.reach import Reach, box_of, boxed_below, kink_size, mixed, narrowed, promised
 from xrisk.compile import canonical
 from xrisk.data.threads import one_thread_each
-from xrisk.functions import L2, ElasticNet, loss_smoothness, penalty_convexity
-from xrisk.generic import generic
+from xrisk.functions import loss_smoothness, penalty_convexity
 from xrisk.inner.oracle import Oracles, inner_count, inner_samples
 from xrisk.inner.passes import column_sizes, pass_loss, walks
 from xrisk.inner.sorted_pairs import sums_by_order
 from xrisk.problem import Problem, penalty_at
 from xrisk.solvers.base import Stop, check_positive, known_certificate, register_full_batch, whole
 from xrisk.solvers.card import MethodCard, Need, require
+from xrisk.solvers.shared.bundled import RECENT, with_cut
 from xrisk.solvers.shared.metric import Memory, forgotten, inverse_times, no_memory, remembered
-from xrisk.solvers.shared.mixture import RECENT, best_mixture, with_cut
-from xrisk.solvers.shared.reach import Reach, box_of, boxed_below, mixed, narrowed, promised
 
 ENOUGH = 1e-4  # of the fall that the model promises
 STEEP = 0.9  # of the slope at the start: a step that ends on a steeper one is made longer
@@ -31,14 +31,6 @@ MANY_PAIRS = 100_000  # from here on cuts took a fifth of the time of passes ove
 FAR = 10.0  # scores of points on either side of a column
 ENDINGS = (None, Stop.CONVERGED, Stop.ROUNDING, Stop.PERFECT)  # by the number a state keeps
 
-
-@generic
-def kink_size(r):
-    """The strength of ‖w‖₁ in a penalty that is a ridge beside it."""
-
-
-kink_size.of(L2)(lambda r: 0.0)
-kink_size.of(ElasticNet)(lambda r: r.l1)
 
 CUT_FROM_BELOW = Need("a CVaR of falling losses of pairs", has_cuts, "inner")
 RIDGED = Need(

@@ -15,15 +15,28 @@ from typing import NamedTuple
 import numpy as np
 
 from xrisk.certificate.cuts import Cuts
+from xrisk.certificate.mixture import best_mixture, kinked_mixture
 from xrisk.certificate.rounding import EPS, TINY
-from xrisk.solvers.shared.mixture import best_mixture, kinked_mixture
+from xrisk.functions import L2, ElasticNet
+from xrisk.generic import generic
 
 LOOSE = 1e-12  # a ridge below that, over the square of the scale, does not hold its column
 HOLD = 1e-9  # what stands for such a ridge where mixtures are chosen
 LEAST_KINK = 1e-4  # in units of the square root of that: an interior-point method needs some room
 MOST = 16  # columns that reaches are found for
 TILT = 0.01  # of the largest slope
-ROUNDS = 12
+LESS = 1e-6  # columns that are almost the same allow no larger one,
+FINER = 1e-4  # and mixtures in which less of them is left
+ROUNDS = 60
+
+
+@generic
+def kink_size(r):
+    """The strength of ‖w‖₁ in a penalty that is a ridge beside it."""
+
+
+kink_size.of(L2)(lambda r: 0.0)
+kink_size.of(ElasticNet)(lambda r: r.l1)
 
 
 class Reach(NamedTuple):
@@ -39,7 +52,7 @@ class Reach(NamedTuple):
 
 def box_of(ridge: float, kink: float, scale: np.ndarray) -> Reach:
     """The box of a penalty before anything is known of the optimum."""
-    size = scale**2 / ridge
+    size = scale**2 / ridge if ridge else np.zeros(scale.size)
     loose = np.flatnonzero(size * LOOSE > 1.0)
     loose = loose[np.argsort(-size[loose], kind="stable")[:MOST]]
     hold = np.full(scale.size, ridge)
@@ -78,15 +91,39 @@ def boxed_below(box: Reach, cuts: Cuts, share: np.ndarray, tilt: np.ndarray) -> 
     return bound if np.isfinite(bound) else -np.inf
 
 
+<<<<<<< HEAD:src/xrisk/solvers/shared/reach.py
 def promised(box: Reach, cuts: Cuts, share: np.ndarray) -> float:
+=======
+def held_below(box: Reach, cuts: Cuts, primal: float) -> float:
+    """The best lower bound on F + r that cuts prove, alone or mixed, once they have proved where the optimum can be."""
+    if not cuts.held:
+        return -np.inf
+    box, hold = narrowed(box, cuts, primal), box.hold.copy()
+    hold[box.loose] *= FINER
+    box = narrowed(box._replace(hold=hold), cuts, primal, LESS)
+    share = mixed(box, cuts.slopes[: cuts.held], cuts.offsets[: cuts.held], np.zeros(cuts.held))[0]
+    return max(boxed_below(box, cuts, each, np.zeros(box.scale.size)) for each in (share, *np.eye(cuts.held)))
+
+
+def promised(box: Reach, cuts: Cuts, share: np.ndarray) -> float:
+>>>>>>> scales:src/xrisk/certificate/reach.py
     """What a mixture (m,) would prove were slopes exact and ``hold`` the ridge."""
     pull = np.maximum(np.abs(share @ cuts.slopes[: share.size]) - box.kink, 0.0)
     return float(share @ cuts.offsets[: share.size]) - 0.5 * float((pull**2 / box.hold).sum())
 
 
+<<<<<<< HEAD:src/xrisk/solvers/shared/reach.py
 def narrowed(box: Reach, cuts: Cuts, primal: float) -> Reach:
     """The box with the reaches that the cuts prove, ``primal`` being above the optimum."""
     tilts = _tilts(box, cuts)
+=======
+def narrowed(box: Reach, cuts: Cuts, primal: float, part: float = TILT) -> Reach:
+    """The box with the reaches that the cuts prove, ``primal`` being above the optimum.
+
+    Tilts are a ``part`` of the largest slope.
+    """
+    tilts = _tilts(box, cuts, part)
+>>>>>>> scales:src/xrisk/certificate/reach.py
     for _ in range(ROUNDS):
         reach = box.reach.copy()
         for j in {j for j, _, _ in tilts}:
@@ -103,13 +140,17 @@ def narrowed(box: Reach, cuts: Cuts, primal: float) -> Reach:
     return box
 
 
+<<<<<<< HEAD:src/xrisk/solvers/shared/reach.py
 def _tilts(box: Reach, cuts: Cuts) -> list[tuple[int, np.ndarray, np.ndarray]]:
+=======
+def _tilts(box: Reach, cuts: Cuts, part: float) -> list[tuple[int, np.ndarray, np.ndarray]]:
+>>>>>>> scales:src/xrisk/certificate/reach.py
     """Of every loose column, either side: the tilt (d,), and the mixture of cuts that proves most under it."""
     slopes, offsets, found = cuts.slopes[: cuts.held], cuts.offsets[: cuts.held], []
     for j in box.loose.tolist():
         for side in (-1.0, 1.0):
             tilt = np.zeros(box.scale.size)
-            tilt[j] = side * TILT * float(np.abs(slopes[:, j]).max())
+            tilt[j] = side * part * float(np.abs(slopes[:, j]).max())
             if tilt[j] != 0.0:
                 found.append((j, tilt, mixed(box, slopes - tilt, offsets, np.zeros(cuts.held))[0]))
     return found

@@ -1,15 +1,10 @@
-"""Bundles of cuts: which of them are kept, and the mixture that is best, a quadratic program over the simplex."""
+"""The mixture of cuts that proves most: a quadratic program over the simplex."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
-from xrisk.certificate.cuts import Cut, Cuts
-from xrisk.certificate.rounding import EPS
-from xrisk.solvers.base import copied
-
-RECENT = 3  # cuts that stay, whatever they bring
 ACCURACY = 1e-11  # of the slopes, beside the terms of those that are held
 INTERIOR_STEPS = 60
 MOST = 4  # changes of the support, for each item
@@ -23,7 +18,7 @@ def best_mixture(Q: np.ndarray, c: np.ndarray, start: np.ndarray) -> np.ndarray:
     Examples
     --------
     >>> import numpy as np
-    >>> from xrisk.solvers.shared.mixture import best_mixture
+    >>> from xrisk.certificate.mixture import best_mixture
     >>> best_mixture(np.diag([1.0, 3.0]), np.zeros(2), np.zeros(2))
     array([0.75, 0.25])
     """
@@ -103,7 +98,7 @@ def kinked_mixture(
     Examples
     --------
     >>> import numpy as np
-    >>> from xrisk.solvers.shared.mixture import kinked_mixture
+    >>> from xrisk.certificate.mixture import kinked_mixture
     >>> kinked_mixture(np.array([[-3.0], [1.0]]), np.array([2.0, 1.0]), kink=0.5, ridge=1.0)[0].round(4)
     array([0.4375, 0.5625])
     """
@@ -155,43 +150,3 @@ def _room(sizes: Iterable[np.ndarray], moves: Iterable[np.ndarray]) -> float:
     """The step, at most 1, that keeps all sizes positive."""
     most = max(float((-move / size).max()) for size, move in zip(sizes, moves, strict=True))
     return 1.0 if most <= 0.0 else min(1.0, 0.99 / most)
-
-
-def with_cut(cuts: Cuts, share: np.ndarray, cut: Cut, w: np.ndarray, scale: np.ndarray) -> tuple[Cuts, np.ndarray]:
-    """The cuts with one more, the last, and their shares (room,).
-
-    Where there is no room, the lowest at w of those without a share is dropped; if all have one, the two of least share
-    are merged, which leaves what the mixture proves as it was.
-    """
-    if cuts.held < share.size:
-        return _appended(cuts, np.arange(cuts.held), cut), share
-    old = np.arange(share.size - RECENT)
-    idle = old[share[old] == 0.0]
-    if idle.size:
-        gone = idle[np.argmin(cuts.offsets[idle] + cuts.slopes[idle] @ w)]
-    else:
-        gone, into = old[np.argsort(share[old], kind="stable")[:2]]
-        cuts, share = _merged(cuts, share, int(gone), int(into), scale)
-    stay = np.delete(np.arange(share.size), gone)
-    return _appended(cuts, stay, cut), np.append(share[stay], 0.0)
-
-
-def _appended(cuts: Cuts, stay: np.ndarray, cut: Cut) -> Cuts:
-    new, held = copied(cuts), stay.size
-    for array, old, last in zip(new[:4], cuts[:4], (cut.slope, cut.offset, cut.slack, cut.spread), strict=True):
-        array[:held], array[held] = old[stay], last
-    return new._replace(held=held + 1)
-
-
-def _merged(cuts: Cuts, share: np.ndarray, gone: int, into: int, scale: np.ndarray) -> tuple[Cuts, np.ndarray]:
-    """The cuts with one of two in the place of the other, mixed by their shares."""
-    new, both = copied(cuts), share.copy()
-    both[into] += both[gone]
-    part = share[gone] / both[into]
-    for array, old in zip(new[:4], cuts[:4], strict=True):
-        array[into] = part * old[gone] + (1.0 - part) * old[into]
-    sizes = np.abs(cuts.slopes[[gone, into]]).max(axis=0)
-    new.slacks[into] += 8 * EPS * (new.slacks[into] + np.abs(cuts.offsets[[gone, into]]).max())
-    new.spreads[into] += 8 * EPS * (new.spreads[into] + (sizes / scale).max())
-    both[gone] = 0.0
-    return new, both
