@@ -91,9 +91,6 @@ def boxed_below(box: Reach, cuts: Cuts, share: np.ndarray, tilt: np.ndarray) -> 
     return bound if np.isfinite(bound) else -np.inf
 
 
-<<<<<<< HEAD:src/xrisk/solvers/shared/reach.py
-def promised(box: Reach, cuts: Cuts, share: np.ndarray) -> float:
-=======
 def held_below(box: Reach, cuts: Cuts, primal: float) -> float:
     """The best lower bound on F + r that cuts prove, alone or mixed, once they have proved where the optimum can be."""
     if not cuts.held:
@@ -106,24 +103,17 @@ def held_below(box: Reach, cuts: Cuts, primal: float) -> float:
 
 
 def promised(box: Reach, cuts: Cuts, share: np.ndarray) -> float:
->>>>>>> scales:src/xrisk/certificate/reach.py
     """What a mixture (m,) would prove were slopes exact and ``hold`` the ridge."""
     pull = np.maximum(np.abs(share @ cuts.slopes[: share.size]) - box.kink, 0.0)
     return float(share @ cuts.offsets[: share.size]) - 0.5 * float((pull**2 / box.hold).sum())
 
 
-<<<<<<< HEAD:src/xrisk/solvers/shared/reach.py
-def narrowed(box: Reach, cuts: Cuts, primal: float) -> Reach:
-    """The box with the reaches that the cuts prove, ``primal`` being above the optimum."""
-    tilts = _tilts(box, cuts)
-=======
 def narrowed(box: Reach, cuts: Cuts, primal: float, part: float = TILT) -> Reach:
     """The box with the reaches that the cuts prove, ``primal`` being above the optimum.
 
     Tilts are a ``part`` of the largest slope.
     """
     tilts = _tilts(box, cuts, part)
->>>>>>> scales:src/xrisk/certificate/reach.py
     for _ in range(ROUNDS):
         reach = box.reach.copy()
         for j in {j for j, _, _ in tilts}:
@@ -140,11 +130,7 @@ def narrowed(box: Reach, cuts: Cuts, primal: float, part: float = TILT) -> Reach
     return box
 
 
-<<<<<<< HEAD:src/xrisk/solvers/shared/reach.py
-def _tilts(box: Reach, cuts: Cuts) -> list[tuple[int, np.ndarray, np.ndarray]]:
-=======
 def _tilts(box: Reach, cuts: Cuts, part: float) -> list[tuple[int, np.ndarray, np.ndarray]]:
->>>>>>> scales:src/xrisk/certificate/reach.py
     """Of every loose column, either side: the tilt (d,), and the mixture of cuts that proves most under it."""
     slopes, offsets, found = cuts.slopes[: cuts.held], cuts.offsets[: cuts.held], []
     for j in box.loose.tolist():
