@@ -63,7 +63,6 @@ from xrisk.solvers.shared.rows import add_gradients, ask_for_row, new_rows, plac
 
 KERNELS = [case for case in SAMPLED if "solver" not in case.solver._fields]  # a solver around another one has none
 
-each = pytest.mark.parametrize("case", plain(CASES) + compiled(CASES), indirect=True)
 each_class = pytest.mark.parametrize("case", plain(FIRST) + compiled(FIRST), indirect=True)  # no field changes these
 each_long = pytest.mark.parametrize("case", plain_first(CASES) + compiled(CASES), indirect=True)
 each_plain = pytest.mark.parametrize("case", plain(CASES), indirect=True)
@@ -107,7 +106,7 @@ def test_zero_steps_change_nothing(case):
     assert rng.bit_generator.state == stream
 
 
-@each
+@each_long
 def test_chunks_add_up(case):
     problem, solver, state, rng = begin(case)
     whole = solver.advance(problem, state, 50, rng)
