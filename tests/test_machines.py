@@ -21,17 +21,6 @@ def blas(core):
     return pytest.param({"OPENBLAS_CORETYPE": core}, id=core, marks=[missing])
 
 
-def run(settings, *arguments):
-    return subprocess.run(
-        [sys.executable, *arguments],
-        env={**os.environ, **settings},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
@@ -43,5 +32,12 @@ def run(settings, *arguments):
     ],
 )
 def test_the_mathematics_passes_on_another_processor_in_another_order(settings):
-    done = run(settings, "-m", "pytest", "-p", "no:cacheprovider", "--shuffle", "1", "-m", "not slow", *FILES)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--shuffle", "1", "-m", "not slow", *FILES],
+        env={**os.environ, **settings},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout[-4000:]
