@@ -73,9 +73,23 @@ def ball(cost, values, radius, strength):
         return cost(values, strength + lam) + lam * radius
 
     with decimal.localcontext(prec=30):
-        low, high = by_thirds(at, Decimal("1e-12"), Decimal("1e6"), Decimal("1e-9"))
-    found = at(by_thirds(at, low * Decimal("0.999999"), high * Decimal("1.000001"), Decimal("1e-25"))[0])
+        low, high = by_thirds(at, Decimal("1e-12"), Decimal("1e6"), Decimal("1e-7"))
+    found = polished(at, (low + high) / 2)
     return min(found, cost(values, strength) if strength else max(values))
+
+
+def polished(function, x):
+    """The least value met in steps of Newton's method, derivatives by differences; each doubles the digits of x."""
+    best = function(x)
+    for _ in range(3):
+        h = x * Decimal("1e-15")
+        here, above, below = function(x), function(x + h), function(x - h)
+        slope, curvature = (above - below) / (2 * h), (above - 2 * here + below) / (h * h)
+        if not curvature > 0:
+            return best
+        x = min(max(x - slope / curvature, x / 2), 2 * x)
+        best = min(best, function(x))
+    return best
 
 
 def by_thirds(function, low, high, near):
