@@ -243,7 +243,8 @@ def test_rows_are_proved(loss, ambiguity, kind):
 @pytest.mark.parametrize("ambiguity", AMBIGUITIES)
 @pytest.mark.parametrize("loss", CLASS_LOSSES + NUMBER_LOSSES)
 def test_rows_of_any_loss_and_ambiguity_are_proved(loss, ambiguity, kind):
-    check_rows(loss, ambiguity, kind, 1, 1e-8)
+    for seed, l2 in ((0, 1e-2), (1, 1e-8)):
+        check_rows(loss, ambiguity, kind, seed, l2)
 
 
 def p_norm(table, n):
@@ -331,6 +332,11 @@ UNHELD = {
 @pytest.mark.parametrize("check", UNHELD.values(), ids=UNHELD)
 def test_columns_that_no_ridge_holds_are_proved_and_certified(check, monkeypatch):
     assert check(monkeypatch).relative <= 1e-3
+
+
+def test_a_tail_of_few_rows_on_columns_that_no_ridge_holds_is_proved():
+    """Whether the gap closes there is a matter of rounding."""
+    check_rows("squared", "cvar", "ids", 0, 1e-4)
 
 
 @pytest.mark.parametrize("kind", KINDS[:-1])
