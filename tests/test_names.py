@@ -15,7 +15,9 @@ def told(code):
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize("name", ["race", "datasets", "metrics"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("race", marks=pytest.mark.slow), pytest.param("datasets", marks=pytest.mark.slow), "metrics"]
+)
 def test_a_package_is_reached_from_xrisk_in_a_fresh_process(name):
     assert told(f"import xrisk; print(xrisk.{name}.__name__)") == f"xrisk.{name}"
 

@@ -92,7 +92,6 @@ CHECKED = [
     TopPushClassifier(),
     MultiTaskGroupDROClassifier(),
     PolicyEvaluator(),
-    PartialAUCClassifier(anchor=0.1, start="balanced"),
     TwoWayPartialAUCClassifier(anchor=0.1, start="logistic"),
     MeanVariancePortfolio(),
 ]
@@ -102,6 +101,7 @@ VARIANTS = [
     DROClassifier("kl", strength=1.0),
     DRORegressor("chi2", strength=1.0, outlier_fraction=0.1),
     PolicyEvaluator(l2=0.1),
+    PartialAUCClassifier(anchor=0.1, start="balanced"),
     MeanVariancePortfolio(long_only=False, leverage=1.5),
     MeanVariancePortfolio(long_only=False, budget=None, l2=0.1, missing="error"),
 ]
@@ -430,7 +430,7 @@ def test_a_certificate_that_costs_too_much_is_not_tried_after_the_limit(case, la
 
 
 @every_case
-def test_a_certificate_has_what_is_left_of_the_time(case, monkeypatch):
+def test_a_certificate_has_what_is_left_of_the_time(case, monkeypatch, plain):
     clock = itertools.count(0.0, 3600.0)
     monkeypatch.setattr("xrisk.estimators.base.now", lambda: next(clock))
     with pytest.warns(ConvergenceWarning, match="the budget of iterations is used up; no gap is certified"):
@@ -438,7 +438,7 @@ def test_a_certificate_has_what_is_left_of_the_time(case, monkeypatch):
 
 
 @every_case
-def test_ctrl_c_during_the_certificate_keeps_the_model(case, monkeypatch, heard):
+def test_ctrl_c_during_the_certificate_keeps_the_model(case, monkeypatch, heard, plain):
     where = "policy.certify_squares" if case is CASES["policy"] else "base.certify_measured"
     certified = operator.attrgetter(where)(xrisk.estimators)
 

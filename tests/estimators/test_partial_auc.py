@@ -41,35 +41,39 @@ def table(n=1500, seed=0, shift=2.2):
 
 
 X, Y = table()
-FITTED = TwoWayPartialAUCClassifier(0.5, 0.3, random_state=0).fit(X, Y)
 
 
-def test_the_training_score_is_not_below_that_of_the_start():
-    assert FITTED.training_score_ >= FITTED.start_score_
-    scores = FITTED.decision_function(X)
+@pytest.fixture(scope="module")
+def fitted():
+    return TwoWayPartialAUCClassifier(0.5, 0.3, random_state=0).fit(X, Y)
+
+
+def test_the_training_score_is_not_below_that_of_the_start(fitted):
+    assert fitted.training_score_ >= fitted.start_score_
+    scores = fitted.decision_function(X)
     found = partial_auc_score(Y, scores, min_tpr=0.5, max_fpr=0.3, method="counts")
-    assert found == pytest.approx(FITTED.training_score_, abs=1e-9)
+    assert found == pytest.approx(fitted.training_score_, abs=1e-9)
 
 
-def test_nothing_is_proved_and_that_is_said():
-    assert FITTED.stop_ in BOUNDED_ENDINGS
-    assert "nothing is proved" in str(FITTED.stop_)
-    assert FITTED.certificate_.gap == np.inf
+def test_nothing_is_proved_and_that_is_said(fitted):
+    assert fitted.stop_ in BOUNDED_ENDINGS
+    assert "nothing is proved" in str(fitted.stop_)
+    assert fitted.certificate_.gap == np.inf
 
 
-def test_on_new_rows_it_is_not_worse_than_logistic_regression():
+def test_on_new_rows_it_is_not_worse_than_logistic_regression(fitted):
     """Within the noise of 20,000 rows."""
     X_new, y_new = table(20_000, seed=1)
     plain = LogisticRegression().fit(X, Y)
     ours, theirs = (
-        partial_auc_score(y_new, model.decision_function(X_new), min_tpr=0.5, max_fpr=0.3) for model in (FITTED, plain)
+        partial_auc_score(y_new, model.decision_function(X_new), min_tpr=0.5, max_fpr=0.3) for model in (fitted, plain)
     )
     assert ours >= theirs - 0.01
 
 
-def test_probabilities_are_calibrated():
+def test_probabilities_are_calibrated(fitted):
     X_new, y_new = table(20_000, seed=1)
-    probability = FITTED.predict_proba(X_new)[:, 1]
+    probability = fitted.predict_proba(X_new)[:, 1]
     assert probability.mean() == pytest.approx(y_new.mean(), abs=0.02)
     likely = probability > 0.4
     assert y_new[likely].mean() == pytest.approx(probability[likely].mean(), abs=0.12)
@@ -99,15 +103,15 @@ def test_probabilities_are_of_all_rows_where_cross_validation_saw_some(monkeypat
 
 
 @pytest.mark.parametrize("share", [0.01, 0.05, 0.2])
-def test_a_budget_of_false_alarms_is_kept(share):
-    model = deepcopy(FITTED).set_threshold(max_fpr=share)
+def test_a_budget_of_false_alarms_is_kept(share, fitted):
+    model = deepcopy(fitted).set_threshold(max_fpr=share)
     X_new, y_new = table(20_000, seed=1)
     assert model.predict(X_new)[~y_new].mean() <= share + 0.03
     assert model.predict(X_new)[y_new].mean() > share
 
 
-def test_a_demand_on_hits_is_met():
-    model = deepcopy(FITTED).set_threshold(min_tpr=0.9)
+def test_a_demand_on_hits_is_met(fitted):
+    model = deepcopy(fitted).set_threshold(min_tpr=0.9)
     X_new, y_new = table(20_000, seed=1)
     assert model.predict(X_new)[y_new].mean() == pytest.approx(0.9, abs=0.05)
 
@@ -122,14 +126,14 @@ def test_a_demand_on_hits_is_met():
     ],
     ids=str,
 )
-def test_a_wrong_budget_is_refused(options, words):
+def test_a_wrong_budget_is_refused(options, words, fitted):
     with pytest.raises(ValueError, match=words):
-        FITTED.set_threshold(**options)
+        fitted.set_threshold(**options)
 
 
-def test_the_same_seed_gives_the_same_model():
+def test_the_same_seed_gives_the_same_model(fitted):
     again = TwoWayPartialAUCClassifier(0.5, 0.3, random_state=0).fit(X, Y)
-    np.testing.assert_array_equal(again.coef_, FITTED.coef_)
+    np.testing.assert_array_equal(again.coef_, fitted.coef_)
 
 
 @pytest.mark.parametrize("positives", [1, 2, 3, 10])
@@ -281,11 +285,11 @@ def test_a_sampled_method_is_certified_too():
     assert model.certificate_.relative < np.inf
 
 
-def test_models_are_saved_and_copied(tmp_path):
-    xrisk.save(FITTED, tmp_path / "model.xrisk")
-    for model in (xrisk.load(tmp_path / "model.xrisk"), pickle.loads(pickle.dumps(FITTED))):
-        np.testing.assert_array_equal(model.predict_proba(X), FITTED.predict_proba(X))
-        assert model.set_threshold(max_fpr=0.1).threshold_ == deepcopy(FITTED).set_threshold(max_fpr=0.1).threshold_
+def test_models_are_saved_and_copied(tmp_path, fitted):
+    xrisk.save(fitted, tmp_path / "model.xrisk")
+    for model in (xrisk.load(tmp_path / "model.xrisk"), pickle.loads(pickle.dumps(fitted))):
+        np.testing.assert_array_equal(model.predict_proba(X), fitted.predict_proba(X))
+        assert model.set_threshold(max_fpr=0.1).threshold_ == deepcopy(fitted).set_threshold(max_fpr=0.1).threshold_
 
 
 def test_it_is_scored_by_its_own_metric():
@@ -296,11 +300,11 @@ def test_it_is_scored_by_its_own_metric():
 
 @pytest.mark.parametrize("ties", [12, 1], ids=["apart", "tied"])
 @pytest.mark.parametrize("share", [0.0, 1e-4, 3e-3, 0.1, 0.5, 0.9999, 1.0])
-def test_a_thinned_curve_never_exceeds_a_budget_and_is_close_to_it(share, ties):
+def test_a_thinned_curve_never_exceeds_a_budget_and_is_close_to_it(share, ties, fitted):
     rng = np.random.default_rng(0)
     y = rng.random(50_000) < 0.1
     scores = (rng.standard_normal(y.size) + y).round(ties)
-    model = deepcopy(FITTED)
+    model = deepcopy(fitted)
     model.roc_fpr_, model.roc_tpr_, model.roc_thresholds_ = anchored.kept_curve(y, scores)
     assert model.roc_fpr_.size < 2100
     alarms = (scores[~y] > model.set_threshold(max_fpr=share).threshold_).mean()
@@ -362,8 +366,8 @@ def test_when_time_is_up_no_model_is_fitted_and_pairs_are_counted_once(monkeypat
     assert model.training_score_ == model.start_score_ > 0.0
 
 
-def test_a_descent_from_its_start_looks_at_the_start_once(monkeypatch):
-    ranking, w, seen = FITTED._ranking(less_offset(as_rows(X)), np.where(Y, 1.0, -1.0)), FITTED.coef_[0], []
+def test_a_descent_from_its_start_looks_at_the_start_once(monkeypatch, fitted):
+    ranking, w, seen = fitted._ranking(less_offset(as_rows(X)), np.where(Y, 1.0, -1.0)), fitted.coef_[0], []
     step_at = Ranking.step_at
     monkeypatch.setattr(Ranking, "step_at", lambda self, w: seen.append(w) or step_at(self, w))
     ranking.descended(w, 0.1, 1, begin=w)

@@ -44,7 +44,7 @@ from xrisk.functions import (
     scores_value,
 )
 
-# nothing of these is kept on disk: they are compiled in every run. `test_plain` is the quick form
+# nothing of these is kept on disk: they are compiled in every run. Part of `test_plain` is the quick form
 pytestmark = pytest.mark.slow
 
 W = np.array([0.9, -1.4, 2.2, 0.1])

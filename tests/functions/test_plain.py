@@ -91,7 +91,13 @@ def uncompiled():
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("name", CALLS)
+# each spec of the others takes a second to compile
+QUICK = ("loss", "scores", "smooth loss", "smooth outer")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in CALLS]
+)
 def test_plain_python_equals_compiled_code_at_any_size(name, uncompiled):
     arguments = itertools.product(*CALLS[name][1:])
     for given, found, wanted in zip(arguments, uncompiled[name], outcomes(name), strict=True):

@@ -140,6 +140,7 @@ def drawn(g, i, rng, size, w, out):
     batch_value(g, i, w, batch, out)
 
 
+@pytest.mark.slow
 @compiled_case
 def test_compiled_draws_are_those_of_python(g):
     here, there = np.empty(1), np.empty(1)

@@ -80,6 +80,7 @@ def drawn(law, i, count, rng):
     return out
 
 
+@pytest.mark.slow
 @every_law
 def test_compiled_draws_are_those_of_python(g):
     compiled = njit(drawn)(g.law, 5, 20, np.random.default_rng(1))
@@ -100,6 +101,7 @@ def part_rows(g, i, first, size):
     return batch.row, batch.shift
 
 
+@pytest.mark.slow
 @every_uniform
 def test_compiled_parts_are_those_of_python(g):
     here, there = part_rows(g, 3, 2, 4), njit(part_rows)(g, 3, 2, 4)

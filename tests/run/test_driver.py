@@ -66,7 +66,7 @@ def test_iterations_end_a_run(cvar_problem, plain):
     assert (result.progress.iterations, result.stop) == (37, Stop.ITERATIONS)
 
 
-def test_oracle_calls_are_never_exceeded(cvar_problem):
+def test_oracle_calls_are_never_exceeded(cvar_problem, plain):
     result = minimize(cvar_problem, SOLVER, budget=Budget(oracle_calls=100), rng=0)
     assert result.stop is Stop.ORACLE_CALLS
     assert (result.progress.iterations, result.progress.oracle_calls) == (4, 96)
