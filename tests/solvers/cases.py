@@ -573,7 +573,7 @@ SAMPLED = [case for case in CASES if case not in FULL_BATCH]
 
 FIRST = list({type(case.solver): case for case in reversed(CASES)}.values())
 # one or two of each kind of kernel; those of the others are compiled by their twins, and by the slow tests
-QUICK = (ALEXR, SOX, MSVR, SGD, OOA, SVRPDAI, STACO1, SCDRO, FastDRO, Bundle, Faces, RowNewton, *FULL)
+QUICK = (ALEXR, SOX, SVRPDAI, STACO1, SCDRO, Bundle, Faces, RowNewton, *FULL)
 
 
 def plain(cases):
