@@ -87,10 +87,11 @@ def test_nearly_collinear_returns_are_certified(limits, apart):
         assert known.relative <= 1e-6
 
 
-def test_two_assets_that_differ_by_a_millionth_are_certified():
+@pytest.mark.parametrize("limits", ["free", "budget"])
+def test_two_assets_that_differ_by_a_millionth_are_certified(limits):
     near = [[-0.140625, -0.1406257152557373], [-0.15625, -0.1562504768371582], [-0.03125, -0.03125]]
     returns = np.array([*near, [0.25, 0.2499995231628418]])
-    assert check_portfolio(returns, LIMITS["free"]).relative <= 1e-9
+    assert check_portfolio(returns, LIMITS[limits]).relative <= 1e-9
 
 
 def check_policy(apart, seed, scale=1.0, **options):
