@@ -21,6 +21,7 @@ from xrisk import (
     PolicyEvaluator,
     PrecisionAtKClassifier,
     RobustLogisticRegression,
+    Stop,
     TopPushClassifier,
     TwoWayPartialAUCClassifier,
 )
@@ -237,6 +238,17 @@ def check_rows(loss, ambiguity, kind, seed, l2=1e-2):
 )
 def test_rows_are_proved(loss, ambiguity, kind):
     check_rows(loss, ambiguity, kind, 0)
+
+
+@pytest.mark.parametrize(
+    ("loss", "ambiguity", "seed", "l2"), [("hinge", "chi2-ball", 0, 1e-2), ("absolute", "cvar", 1, 1e-8)]
+)
+def test_a_fit_of_rows_ends_where_rounding_hides_what_is_left(loss, ambiguity, seed, l2):
+    word, given, _, _ = AMBIGUITIES[ambiguity]
+    X, y, _ = hard_rows("scales", seed, classes=loss in CLASS_LOSSES)
+    estimator = DROClassifier if loss in CLASS_LOSSES else DRORegressor
+    model = estimator(word, **given, loss=loss, l2=l2, tol=1e-9, max_iter=3000).fit(X, y)
+    assert model.stop_ is not Stop.ITERATIONS
 
 
 @pytest.mark.slow

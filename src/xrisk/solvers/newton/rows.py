@@ -308,8 +308,9 @@ def newton_step(task: RowTask, state: RowState, way: Way) -> RowState:
     """The state after a step."""
     point = _along_path(task, state, way) if way.tangent.size else _searched(task, state, way)
     here, w, value = value_at(task, point), state.w, state.value
-    fell = state.value - here > PROGRESS * state.tol * abs(state.value)  # below all before: rounding rises and falls
-    if value - here > BETTER * abs(value):
+    fall = value - here  # below all before: rounding rises and falls
+    fell = fall > max(PROGRESS * state.tol, BETTER) * abs(value)  # a fall that is not kept would be one forever
+    if fall > BETTER * abs(value):
         w, value = outward(task.centre, point.x), here
     return state._replace(
         w=w, x=point.x, z=point.z, near=np.array(point.case.near), theta=point.theta, value=value, here=here,
