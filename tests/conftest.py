@@ -12,6 +12,12 @@ settings.register_profile("random", derandomize=False)  # new ones: pytest --hyp
 settings.load_profile("repeatable")
 
 
+def first_quick(values, quick=1):
+    """Values as parameters, of which the first are quick; `make test-all` runs the others."""
+    slow = [pytest.mark.slow]
+    return [pytest.param(each, marks=[] if place < quick else slow) for place, each in enumerate(values)]
+
+
 def table(n=240, d=4, groups=6, seed=0):
     """Rows, labels ±1 and groups; two groups see the first column with its sign reversed."""
     rng = np.random.default_rng(seed)

@@ -185,6 +185,7 @@ def test_more_variables_than_a_matrix_holds_end_certified():
     assert result.stop is Stop.CONVERGED
 
 
+@pytest.mark.slow
 def test_where_lbfgs_ends_short_newton_goes_on():
     result = solved(stated(X, Y, loss="hinge", l2=1e-6), tol=1e-10, **ALWAYS_LBFGS)
     assert result.certificate.relative <= 1e-8

@@ -9,7 +9,7 @@ import pytest
 
 import xrisk
 import xrisk.functions as fn
-from tests.conftest import table
+from tests.conftest import first_quick, table
 from tests.random_problems import (
     FREE,
     JOINT,
@@ -99,6 +99,7 @@ def test_no_dual_exceeds_a_primal_for_any_penalty(penalty, plain):
     assert_ordered(certificates(random_problem(rng, penalty=penalty), rng, count=14))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("free", [0, 1, 2])
 @pytest.mark.parametrize("loss", [loss for loss in LOSSES if loss != fn.Multinomial()], ids=name)
 def test_no_dual_exceeds_a_primal_for_pairs(loss, free, plain):
@@ -142,7 +143,7 @@ CHOICES = [
 
 
 @pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: choice[0])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", first_quick(range(6), 2))
 def test_the_optimum_is_between_the_bounds_of_every_point(choice, seed):
     rng = np.random.default_rng((6, seed))
     for _ in range(4):
@@ -179,7 +180,7 @@ def ridge(rng, scale):
 SCALES = [(1.0, 1.0), (1e6, 1.0), (1e-6, 1.0), (1.0, 1e-75), (1.0, 1e75), (1e70, 1e75), (1e-70, 1e-75), (1e-6, 1e6)]
 
 
-@pytest.mark.parametrize("scale", SCALES, ids=str)
+@pytest.mark.parametrize("scale", first_quick(SCALES, 2), ids=str)
 def test_bounds_hold_in_exact_arithmetic(scale):
     rng = np.random.default_rng(7)
     for _ in range(100):
@@ -300,6 +301,7 @@ RUNS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("choice", RUNS)
 def test_the_gap_closes_along_a_run_of_alexr(choice):
     problem = xrisk.group_dro(*table(), loss=choice[0], divergence=choice[1], l2=0.1, **choice[2])

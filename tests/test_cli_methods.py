@@ -75,6 +75,7 @@ def test_an_unknown_method_or_problem_is_refused_in_a_sentence():
     assert "there is no problem 'nothing'; there are groups-cvar" in flat(done.output)
 
 
+@pytest.mark.slow
 def test_a_race_on_a_named_problem_is_told_written_and_drawn(tmp_path):
     out, picture = tmp_path / "race.json", tmp_path / "race.png"
     words = ["--methods", "alexr,alexr-conjugate", "--iterations", 30, "--seeds", 2, "--jobs", 1]

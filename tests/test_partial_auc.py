@@ -115,6 +115,7 @@ def test_the_scale_of_weights_does_not_matter(table, scale):
     assert partial_auc_score(*table, **region, sample_weight=weight * scale) == pytest.approx(same, rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 def test_mcclish_is_what_scikit_learn_gives(weighted):
     for seed in range(300):

@@ -47,6 +47,7 @@ def test_the_same_seed_gives_the_same_interval(table):
     assert first == same != other
 
 
+@pytest.mark.slow
 def test_intervals_cover_as_often_as_they_say():
     rng, truth = np.random.default_rng(0), 0.760250  # Φ(1/√2), the AUC of two normals one apart
     hits = 0

@@ -33,6 +33,7 @@ def found():
     return race(chi2(), solvers, budget=Budget(oracle_calls=2e4), seeds=[0, 1, 2], title="χ² of six groups")
 
 
+@pytest.mark.slow
 def test_entries_stand_by_their_median_gap(found):
     medians = [np.median(found.gaps(entry)) for entry in found.entries]
     assert medians == sorted(medians)
@@ -167,6 +168,7 @@ def test_the_table_has_a_line_for_each(found):
     assert len(as_markdown(found).splitlines()) == 2 + 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["png", "svg"])
 def test_the_picture_is_drawn(found, ending, tmp_path):
     pytest.importorskip("matplotlib")

@@ -144,6 +144,7 @@ def test_a_limit_that_runs_out_has_exit_code_three(table):
     assert "Ranking: " in " ".join(json.loads(done.stdout)["notes"])
 
 
+@pytest.mark.slow
 def test_of_several_strengths_the_verdict_is_on_test_rows(table):
     done = run("fit", table, "--target", "y", *TWO_WAY, "--positive", "ill", "--l2", "1e-3,1", "--json")
     found = json.loads(done.stdout)

@@ -112,6 +112,7 @@ def test_a_bounded_surrogate_is_said_to_have_no_certificate(page):
     assert "It is held to its start with strength 0.1." in page
 
 
+@pytest.mark.slow
 def test_a_convex_surrogate_shows_its_certificate(one_way):
     page = render_ranking(one_way)
     assert proof(one_way).headline.startswith("Proved optimal to within")

@@ -39,6 +39,7 @@ def study(rows):
     return compare_rankings(quick(), *rows)
 
 
+@pytest.mark.slow
 def test_the_plain_model_is_logistic_regression(study, rows):
     train, _ = rows
     known = LogisticRegression(C=1.0 / (1e-3 * train.y.size), tol=1e-8).fit(train.X, train.y)
@@ -135,6 +136,7 @@ def test_a_convex_surrogate_has_one(rows):
     assert study.ranked.max_fpr == 1.0
 
 
+@pytest.mark.slow
 def test_a_collapsed_surrogate_is_told_in_the_notes():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((400, 3)), np.arange(400) % 8 == 0

@@ -276,6 +276,7 @@ def test_means_of_worst_shares_over_negatives_are_those_of_sorted_losses(loss):
     np.testing.assert_allclose(problem.value(w), np.mean(worst) + 0.05 * w @ w, rtol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", [SmoothedLBFGS(tol=1e-5), Auto(), Auto(tol=1e-5)])
 @pytest.mark.parametrize("loss", [Logistic(), HingeLoss()])
 def test_full_batch_methods_and_certificates_take_weights_inside_blocks_as_they_are(loss, solver):
@@ -358,6 +359,7 @@ def block_thresholds_steps(problem, state, solver, n_steps, rng):
     return BlockThresholdsState(w, thresholds, w_mean, t0 + n_steps)
 
 
+@pytest.mark.slow
 def test_thresholds_per_block_move_only_when_sampled():
     problem = xrisk.group_dro(*table(), l2=0.1)
     solver, rng = BlockThresholds(), np.random.default_rng(0)
@@ -556,6 +558,7 @@ def squares():
     return problem()
 
 
+@pytest.mark.slow
 def test_snapshots_and_full_passes():
     problem = squares()
     best = xrisk.solvers.exact(problem).value

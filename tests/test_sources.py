@@ -11,6 +11,7 @@ from typing import NamedTuple
 import pytest
 
 import xrisk
+from tests.conftest import first_quick
 from xrisk import sources
 from xrisk.compile import kernel
 from xrisk.functions import CVaRHinge, Softplus
@@ -149,7 +150,7 @@ def alone(tmp_path):
 DAMAGES = {"truncated": lambda code: code[:-100], "empty": lambda code: b"", "garbage": lambda code: b"?" * len(code)}
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", first_quick(DAMAGES))
 def test_a_damaged_file_is_compiled_anew_and_mended(alone, damage):
     folder, file = alone
     size = file.stat().st_size
@@ -158,6 +159,7 @@ def test_a_damaged_file_is_compiled_anew_and_mended(alone, damage):
     assert file.stat().st_size == size
 
 
+@pytest.mark.slow
 def test_one_file_is_kept_per_kernel_and_signature(alone):
     folder, file = alone
     _write(folder, {"alone": PACKAGE["alone"].replace("+ 1", "+ 3")})
@@ -166,6 +168,7 @@ def test_one_file_is_kept_per_kernel_and_signature(alone):
     assert not file.exists()
 
 
+@pytest.mark.slow
 def test_a_folder_that_cannot_be_written_means_no_cache(tmp_path):
     _package(tmp_path)
     spoiled = (

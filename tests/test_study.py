@@ -198,6 +198,7 @@ def test_a_metric_that_does_not_fit_is_refused_in_a_sentence(rows, model, metric
         compare(model, *rows, metric=metric)
 
 
+@pytest.mark.slow
 def test_the_metric_of_a_study_chooses_and_judges():
     table = make_spurious(600, random_state=0)
     train, held = parts(table.X, table.y, table.groups, validation=0.5)

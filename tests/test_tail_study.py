@@ -191,6 +191,7 @@ def test_few_rows_are_warned_of():
     assert few_rows(100, "test") == ""
 
 
+@pytest.mark.slow
 def test_of_several_strengths_each_model_gets_its_best(rows):
     train, held = rows
     last = parts(held.X, held.y, held.groups, validation=0.5)

@@ -23,6 +23,7 @@ def test_a_word_builds_its_risk(word):
     assert repr(risk_of(word, alpha=0.3, lam=2.0)) == repr(RISKS[word])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", DIVERGENCES)
 def test_every_word_states_a_problem(word):
     problem = xrisk.group_dro(*table(), divergence=word, alpha=0.3, lam=2.0)

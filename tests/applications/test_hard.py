@@ -59,6 +59,7 @@ def test_the_gradient_instance_refuses_what_has_no_bound():
         hard_gradient(mu=0.0)
 
 
+@pytest.mark.slow
 def test_a_method_that_reads_all_values_is_not_bound_by_the_abstract_scheme():
     eps, n = 1e-4, 256
     instance, bound = hard_smooth(n, eps=eps), n / (72 * eps)

@@ -235,7 +235,7 @@ def test_without_a_penalty_the_averaged_optimum_is_certified(domain):
     assert result.value == pytest.approx(exact(bellman(P, REWARD, PHI, domain=domain)).value, rel=1e-6)
 
 
-@pytest.mark.parametrize(("states", "d"), [(10, 5), (10_000, 10)])
+@pytest.mark.parametrize(("states", "d"), [(10, 5), pytest.param(10_000, 10, marks=pytest.mark.slow)])
 def test_both_formulations_of_the_paper_have_the_closed_form(states, d):
     mdp = make_mdp(states, d, random_state=0)
     given = mdp.transitions, mdp.rewards, mdp.features

@@ -153,6 +153,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_workers_of_a_process_pool_fit_on_one_thread_after_a_fork(tmp_path):
     script = tmp_path / "forked.py"

@@ -110,17 +110,21 @@ WEIGHED = ("groups", "regression", "rows", "rows regression", "tasks")
 RANKINGS = ("push", "at k", "top push")  # their work grows with pairs: none of the large table, half of it positive
 
 
-def every(chosen):
+def every(chosen, long=()):
+    """Cases as parameters; those in which a fit takes long are slow tests."""
     names = [name for name, case in CASES.items() if chosen(name, case.estimator)]
-    return pytest.mark.parametrize("case", [CASES[name] for name in names], ids=names)
+    cases = [pytest.param(CASES[name], id=name, marks=[slow] if name in long else []) for name in names]
+    return pytest.mark.parametrize("case", cases)
 
 
 every_case = every(lambda name, estimator: True)
+every_uncompiled = every(lambda name, estimator: True, long=("at k",))
 every_classifier = every(lambda name, estimator: is_classifier(estimator))
 every_tight = every(lambda name, estimator: is_classifier(estimator) and name != "top push")  # it separates the rows
 every_probability = every(lambda name, estimator: hasattr(estimator, "predict_proba"))
 # the weights of a maximum over many negatives are not known from w alone, and 30 sampled steps need not descend
 every_but_top_push = every(lambda name, estimator: name != "top push")
+every_descending = every(lambda name, estimator: name != "top push", long=("rows", "push", "at k", "tasks"))
 # the rows of a residual are new numbers, a quadratic is solved by one Newton step, and there is no score
 every_but_policy = every(lambda name, estimator: name != "policy")
 every_average = every(lambda name, estimator: name not in RANKINGS)
@@ -269,7 +273,7 @@ def test_probabilities_do_not_overflow(case, fitted):
     assert np.isfinite(fitted[id(case)].predict_log_proba(1e6 * X)).all()
 
 
-@every_case
+@every_uncompiled
 @pytest.mark.parametrize("store", ["pickle", "xrisk"])
 def test_a_stored_model_is_the_same_model(case, tmp_path, store, plain):
     pd = pytest.importorskip("pandas", reason="pandas is not installed")
@@ -293,7 +297,7 @@ def test_an_automatic_model_is_stored_with_its_trace(case, tmp_path, fitted):
     np.testing.assert_equal(vars(xrisk.load(tmp_path / "model.xrisk")), vars(fitted[id(case)]))
 
 
-@every_case
+@every_uncompiled
 def test_nothing_of_the_data_is_kept_but_weights_and_losses_of_rows(case):
     models = [case.fit(pick=np.tile(np.arange(len(Y)), copies)) for copies in (1, 20)]
     for model in models:
@@ -303,7 +307,7 @@ def test_nothing_of_the_data_is_kept_but_weights_and_losses_of_rows(case):
     assert sizes[1] - sizes[0] < 400
 
 
-@every_case
+@every_uncompiled
 def test_the_same_seed_gives_the_same_model(case, plain):
     first, second = (case.fit(solver=ALEXR(), max_iter=10, tol=10.0, random_state=3) for _ in range(2))
     np.testing.assert_array_equal(first.coef_, second.coef_)
@@ -333,7 +337,7 @@ def test_a_warm_start_on_other_columns_starts_afresh(case):
     assert model.stop_ is Stop.CONVERGED
 
 
-@every_but_top_push
+@every_descending
 def test_a_solver_of_ones_own_is_continued_by_a_warm_start(case, plain):
     model = case.make(solver=ALEXR(), max_iter=30, tol=1e-12, warm_start=True, random_state=0)
     with pytest.warns(ConvergenceWarning, match=r"budget of iterations is used up; the certified relative gap is \d"):
@@ -429,7 +433,7 @@ def test_a_certificate_that_costs_too_much_is_not_tried_after_the_limit(case, la
     assert model.certificate_ == NOTHING_PROVED
 
 
-@every_case
+@every_uncompiled
 def test_a_certificate_has_what_is_left_of_the_time(case, monkeypatch, plain):
     clock = itertools.count(0.0, 3600.0)
     monkeypatch.setattr("xrisk.estimators.base.now", lambda: next(clock))
@@ -437,7 +441,7 @@ def test_a_certificate_has_what_is_left_of_the_time(case, monkeypatch, plain):
         case.fit(solver=ALEXR(), max_iter=5, max_seconds=1000.0)
 
 
-@every_case
+@every_uncompiled
 def test_ctrl_c_during_the_certificate_keeps_the_model(case, monkeypatch, heard, plain):
     where = "policy.certify_squares" if case is CASES["policy"] else "base.certify_measured"
     certified = operator.attrgetter(where)(xrisk.estimators)
@@ -468,7 +472,7 @@ def test_a_bar_is_shown_when_asked_for(case, capsys):
     assert "100%" in capsys.readouterr().err
 
 
-@every_case
+@every_uncompiled
 def test_a_bar_of_a_sampled_method_is_shown_when_asked_for(case, capsys, plain):
     case.fit(verbose=1, solver=ALEXR(), max_iter=5, tol=10.0)
     assert "100%" in capsys.readouterr().err

@@ -131,6 +131,7 @@ def test_a_wrong_budget_is_refused(options, words, fitted):
         fitted.set_threshold(**options)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_model(fitted):
     again = TwoWayPartialAUCClassifier(0.5, 0.3, random_state=0).fit(X, Y)
     np.testing.assert_array_equal(again.coef_, fitted.coef_)
@@ -153,6 +154,7 @@ def test_too_few_positives_for_the_range_are_told():
         TwoWayPartialAUCClassifier(0.9, 0.5).fit(X, y_few)
 
 
+@pytest.mark.slow
 def test_sparse_rows_and_strings_are_as_good():
     names = np.where(Y, "rare", "common")
     options = {"anchor": 0.01, "start": "logistic", "random_state": 0}
@@ -258,6 +260,7 @@ def test_ctrl_c_in_the_fit_of_a_start_ends_the_descent(monkeypatch):
     assert pressed
 
 
+@pytest.mark.slow
 def test_a_warm_start_is_not_below_the_last_fit():
     model = TwoWayPartialAUCClassifier(0.5, 0.3, anchor=1e-3, start="logistic", warm_start=True, random_state=0)
     with warnings.catch_warnings():
@@ -292,6 +295,7 @@ def test_models_are_saved_and_copied(tmp_path, fitted):
         assert model.set_threshold(max_fpr=0.1).threshold_ == deepcopy(fitted).set_threshold(max_fpr=0.1).threshold_
 
 
+@pytest.mark.slow
 def test_it_is_scored_by_its_own_metric():
     model = TwoWayPartialAUCClassifier(0.5, 0.3, anchor=0.1, start="logistic", random_state=0)
     scores = cross_val_score(model, X, Y, scoring=partial_auc_scorer(min_tpr=0.5, max_fpr=0.3), cv=3)

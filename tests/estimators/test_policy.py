@@ -106,6 +106,7 @@ def test_a_table_of_values_solves_the_linear_system():
     )
 
 
+@pytest.mark.slow
 def test_a_large_sparse_table_of_values_satisfies_the_bellman_equation():
     n = 10_000
     mdp = make_mdp(n, 1, successors=3, random_state=0)
@@ -123,6 +124,7 @@ def test_a_hundred_thousand_states_are_a_table_too():
     np.testing.assert_allclose(v - 0.9 * mdp.transitions @ v, mdp.rewards, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_generated_transitions_of_many_states_are_fitted():
     mdp = make_mdp(10_000, 10, random_state=0)
     model = PolicyEvaluator(tol=1e-6).fit(mdp.features, transitions=mdp.transitions)
@@ -237,6 +239,7 @@ def test_auto_has_the_expectations_taken_first(monkeypatch):
     assert inner.model.target.size == 5
 
 
+@pytest.mark.slow
 def test_a_sampled_fit_nears_the_optimum():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -65,6 +65,7 @@ def test_specs_do_what_their_names_do():
     np.testing.assert_array_equal(named.coef_, given.coef_)
 
 
+@pytest.mark.slow
 @every_model
 def test_predictions_are_cut_where_both_error_rates_are_least(model):
     model.fit(X, CLEAR)

@@ -140,6 +140,7 @@ def test_weights_that_are_spread_are_not_warned_of():
     assert concentration(np.full(50, 0.02)) == 0
 
 
+@pytest.mark.slow
 def test_a_sampled_solver_reports_the_worst_case_at_its_solution():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -176,6 +177,7 @@ def test_a_count_that_is_none_is_told():
         DROClassifier("kl", strength=1.0).fit(X, Y).heaviest_rows(0)
 
 
+@pytest.mark.slow
 def test_a_class_that_is_set_aside_is_warned_of():
     rare = np.where(np.arange(len(Y)) < 6, 1, -1)
     with warnings.catch_warnings():

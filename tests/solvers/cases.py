@@ -584,9 +584,14 @@ def plain(cases):
 def plain_first(cases):
     """The same where a run takes long: only the first case of a solver is quick."""
     return [
-        pytest.param((case, uncompiled), id=f"{case.name}-plain", marks=[] if case in FIRST else [pytest.mark.slow])
-        for case in cases
+        *plain([case for case in cases if case in FIRST]),
+        *plain_slow([case for case in cases if case not in FIRST]),
     ]
+
+
+def plain_slow(cases):
+    """The same where a run takes so long that the compiled one is quicker."""
+    return [pytest.param(*each.values, id=each.id, marks=[pytest.mark.slow]) for each in plain(cases)]
 
 
 def compiled(cases):

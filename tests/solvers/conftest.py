@@ -2,6 +2,8 @@
 
 import pytest
 
+from xrisk.compile import uncompiled
+
 
 @pytest.fixture
 def case(request):
@@ -9,3 +11,9 @@ def case(request):
     found, way = request.param
     with way():
         yield found
+
+
+@pytest.fixture
+def steps(request):
+    """How many iterations a run of a case is long: plain Python makes fewer."""
+    return 12 if request.node.callspec.params["case"][1] is uncompiled else 50

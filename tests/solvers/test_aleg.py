@@ -64,6 +64,7 @@ def test_the_gap_between_the_two_averages_shrinks_like_one_over_t():
     assert gaps[1] < 0.001
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("plain")
 def test_single_rows_have_no_noise():
     rows = regrouped(np.arange(241))
@@ -83,6 +84,7 @@ def test_without_noise_and_anchor_it_is_the_extragradient_method():
         np.testing.assert_allclose(found, x, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_huge_losses_leave_weights_that_are_weights():
     X, y, groups = table()
     stated = xrisk.group_dro(1e150 * X, y, groups, alpha=0.1, l2=0.1)

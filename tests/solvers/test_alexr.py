@@ -337,6 +337,7 @@ def test_conjugate_and_quadratic_maps_agree_for_a_square_with_matched_steps():
     np.testing.assert_allclose(a, b, rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("plain")
 def test_a_full_batch_has_no_noise_and_converges_linearly():
     """Blocks of one row, all of them each time: no noise is left, and r is strongly convex."""

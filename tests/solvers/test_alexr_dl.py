@@ -86,6 +86,7 @@ def test_the_inner_functions_of_these_tests_are_not_convex():
     assert problem.value((a + b) / 2) > 0.5 * (problem.value(a) + problem.value(b)) + 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("outer", "lipschitz", "smoothing", "momentum"),
     [(Softplus(), 1.0, None, 1.0), (CVaRRisk(0.5), 2.0, 0.05, 1.0), (CVaRRisk(0.5), 2.0, 0.05, 0.5)],

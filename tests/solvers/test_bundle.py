@@ -205,6 +205,7 @@ def test_auto_leaves_many_pairs_to_it_where_their_sums_take_a_sorting(problem, t
     assert (type(Auto().prepare(problem)[1]) is Bundle) == taken
 
 
+@pytest.mark.slow
 def test_auto_certifies_many_pairs_and_ends_at_the_minimum():
     problem = many_pairs(1000)
     result = xrisk.minimize(problem, Auto(1e-6), budget=xrisk.Budget(iterations=1000))

@@ -40,6 +40,7 @@ def test_ascvrg_follows_its_naive_twin(problem):
     np.testing.assert_allclose(xs, expected, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "solver",
     [

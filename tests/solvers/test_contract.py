@@ -7,7 +7,7 @@ import pytest
 
 import xrisk
 from tests.solvers import running
-from tests.solvers.cases import CASES, FIRST, FULL_BATCH, SAMPLED, compiled, plain, plain_first
+from tests.solvers.cases import CASES, FIRST, FULL_BATCH, SAMPLED, compiled, plain, plain_first, plain_slow
 from xrisk.certificate import cut_at
 from xrisk.compile import specialise
 from xrisk.inner import (
@@ -73,6 +73,9 @@ FIRST_SAMPLED = [case for case in FIRST if case in SAMPLED]
 each_sampled_class = pytest.mark.parametrize("case", plain(FIRST_SAMPLED) + compiled(FIRST_SAMPLED), indirect=True)
 each_sampled_plain = pytest.mark.parametrize("case", plain(SAMPLED), indirect=True)
 each_full_batch = pytest.mark.parametrize("case", plain(FULL_BATCH) + compiled(FULL_BATCH), indirect=True)
+each_full_batch_to_the_end = pytest.mark.parametrize(
+    "case", plain_slow(FULL_BATCH) + compiled(FULL_BATCH), indirect=True
+)
 each_full_batch_plain = pytest.mark.parametrize("case", plain(FULL_BATCH), indirect=True)
 
 
@@ -107,11 +110,12 @@ def test_zero_steps_change_nothing(case):
 
 
 @each_long
-def test_chunks_add_up(case):
+def test_chunks_add_up(case, steps):
     problem, solver, state, rng = begin(case)
-    whole = solver.advance(problem, state, 50, rng)
+    whole = solver.advance(problem, state, steps, rng)
     problem, solver, state, rng = begin(case)
-    parts = solver.advance(problem, solver.advance(problem, state, 20, rng), 30, rng)
+    first = 2 * steps // 5
+    parts = solver.advance(problem, solver.advance(problem, state, first, rng), steps - first, rng)
     assert_same(whole, parts)
 
 
@@ -161,7 +165,7 @@ def test_single_steps_of_a_full_batch_add_up(case):
     assert_same(solver.advance(problem, whole, made, rng), state)
 
 
-@each_full_batch
+@each_full_batch_to_the_end
 def test_a_method_that_has_converged_stays_where_it_is(case):
     problem, solver, state, rng = begin(case)
     ended = solver.advance(problem, state, case.iterations, rng)
@@ -381,22 +385,23 @@ def test_a_counting_wrapper_runs_the_same_iterations_uncompiled(case):
 
 
 @each_plain
-def test_arrays_of_a_state_lie_in_one_piece_as_those_of_a_checkpoint_do(case):
+def test_arrays_of_a_state_lie_in_one_piece_as_those_of_a_checkpoint_do(case, steps):
     problem, solver, state, rng = begin(case)
-    found = leaves(solver.advance(problem, state, case.cut, rng))
+    found = leaves(solver.advance(problem, state, min(case.cut, steps), rng))
     assert [name for name, array in found.items() if not array.flags.c_contiguous] == []
 
 
 @each_long
-def test_resuming_equals_never_stopping(case, tmp_path):
+def test_resuming_equals_never_stopping(case, tmp_path, steps):
     path = tmp_path / "run"
     stated, solver = case.problem(), case.solver
-    whole = xrisk.minimize(stated, solver, budget=xrisk.Budget(iterations=40), rng=3)
-    xrisk.minimize(stated, solver, budget=xrisk.Budget(iterations=case.cut), rng=3, checkpoint=xrisk.Checkpoint(path))
-    parts = xrisk.resume(stated, solver, path, budget=xrisk.Budget(iterations=40))
+    whole = xrisk.minimize(stated, solver, budget=xrisk.Budget(iterations=steps), rng=3)
+    cut = min(case.cut, steps // 2)
+    xrisk.minimize(stated, solver, budget=xrisk.Budget(iterations=cut), rng=3, checkpoint=xrisk.Checkpoint(path))
+    parts = xrisk.resume(stated, solver, path, budget=xrisk.Budget(iterations=steps))
     np.testing.assert_array_equal(whole.w, parts.w)
     np.testing.assert_array_equal(whole.dual, parts.dual)
-    assert trace_without(parts, case.cut) == trace_without(whole, case.cut)
+    assert trace_without(parts, cut) == trace_without(whole, cut)
 
 
 def trace_without(result, iteration):

@@ -60,6 +60,7 @@ def test_it_follows_the_naive_twin(stated, smoothing, weights, batch):
     np.testing.assert_allclose(qs, expected, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("plain")
 @pytest.mark.parametrize("stated", [kl(), chi2_logistic(), chi2()], ids=["kl", "chi2", "squared-hinge"])
 def test_it_converges_linearly(stated):
@@ -74,6 +75,7 @@ def test_it_converges_linearly(stated):
     assert abs(gaps[3]) < 1e-8
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("plain")
 def test_a_smoothed_risk_is_as_near_as_its_price():
     best = xrisk.solvers.exact(cvar()).value

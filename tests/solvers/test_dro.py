@@ -343,7 +343,7 @@ def softmax_rows():
 @pytest.mark.parametrize("solver", [*CONSTANT, SPD(), PGSMD2(), AccMDA()], ids=lambda solver: type(solver).__name__)
 def test_many_classes_and_regression_are_taken(solver, inner, plain):
     problem = xrisk.Problem(inner, KLRisk(1.0), L2(0.1))
-    result = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=120), rng=0)
+    result = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=60), rng=0)
     assert result.value < 0.99 * problem.value(np.zeros(result.w.size))
 
 
@@ -411,6 +411,7 @@ def test_the_optimum_over_a_chi_square_ball_is_reached(solver):
     assert -1e-6 < result.value - chi_ball_optimum(0.3) < 2e-3
 
 
+@pytest.mark.slow
 def test_masses_are_rows_that_stand_repeatedly():
     """What SCDRO converges to, against the same rows listed as often as they weigh."""
     counts = np.arange(60) % 3

@@ -72,6 +72,7 @@ def test_the_gap_between_the_two_averages_shrinks(bandit):
     assert gaps[1] < 0.02
 
 
+@pytest.mark.slow
 def test_the_duals_are_weights_of_the_dual_set():
     result = xrisk.minimize(cvar(), GDRO(dual_step=0.05), budget=xrisk.Budget(iterations=2000), rng=0)
     assert result.dual.mean() == pytest.approx(1.0, rel=1e-12)

@@ -22,6 +22,7 @@ def test_it_follows_the_naive_twin(stated, rule):
     np.testing.assert_allclose(xs, expected, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES, ids=str)
 def test_where_it_ends_the_gap_is_what_it_claims(rule):
     result = xrisk.minimize(squares(), BatchGradient(0.05, rule, tol=1e-10), budget=xrisk.Budget(iterations=5000))

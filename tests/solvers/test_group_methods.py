@@ -77,6 +77,7 @@ def test_one_row_makes_it_gradient_descent(method):
     np.testing.assert_allclose(iterates(row, method(0.05))[1], iterates(row, SGD(0.05))[1], rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_smd_with_a_full_batch_has_no_noise():
     rows = regrouped(np.arange(241))
     runs = [iterates(rows, SMD(), steps=10, seed=seed)[1] for seed in (1, 2)]
@@ -100,6 +101,7 @@ def test_the_cvar_of_everything_makes_ooa_the_mean_of_the_groups():
     assert (np.abs(weights(whole, OOA(0.05, 0.3, blocks=3)) - 1 / 6) < 1e-15).all()
 
 
+@pytest.mark.slow
 def test_the_certified_gap_of_smd_shrinks():
     stated = cvar()
     runs = [xrisk.minimize(stated, SMD(), budget=xrisk.Budget(iterations=t), rng=0) for t in (100, 500, 5000)]
@@ -115,6 +117,7 @@ def test_the_duals_are_weights_of_the_dual_set():
     assert result.dual.max() <= 6 * CAP * (1 + 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", [OOA(blocks=3), SMD(), NOL()], ids=lambda s: type(s).__name__)
 def test_the_gap_between_the_two_averages_shrinks(solver):
     """F(w̄) less the dual function at q̄, which the theorems are about."""

@@ -31,6 +31,7 @@ def test_it_follows_the_naive_twin():
     np.testing.assert_allclose(xs, expected, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_noise_vanishes_under_a_smooth_risk():
     best = xrisk.solvers.exact(kl()).value
     found = xrisk.minimize(kl(), LSVRG(0.2, blocks=6), budget=xrisk.Budget(iterations=600), rng=0)

@@ -69,6 +69,7 @@ def test_weights_of_rows_are_relative_to_their_group_in_the_pool():
     assert pooled(stated).value(w) == pytest.approx((relative * losses).mean() + 0.05 * w @ w, rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("solver", "aim"), [(SGD(), pooled), (UpweightedSGD(), averaged)], ids=["pool", "equal"])
 def test_the_duals_are_the_weights_it_gives_to_the_groups(solver, aim):
     stated = cvar()

@@ -53,6 +53,7 @@ def test_the_cap_holds_the_correction_of_the_theory():
     assert correction_weight(TheoryCorrection(cap=0.9), 0.3, 60, 3) == 0.9
 
 
+@pytest.mark.slow
 def test_the_correction_tracks_moving_inner_values_more_closely():
     """At a steady pace a moving average lags behind; the difference of two values on one batch makes up for it."""
     average, corrected = (

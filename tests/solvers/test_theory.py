@@ -56,6 +56,7 @@ def test_theorem_20_has_the_corrected_contraction():
     assert setting.solver.theta == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theorem", STRONG, ids=lambda t: t.__name__)
 def test_strongly_convex_settings_reach_their_target(theorem):
     eps, instance = 0.005, hard_smooth(8, eps=0.005)
