@@ -36,7 +36,7 @@ test: $(READY)
 	exit $$tests
 
 test-all: lint
-	$(PYTEST)
+	$(PYTEST) --hypothesis-profile=thorough
 
 bench: $(BENCH_READY)
 	$(BIN)/python benchmarks/speed.py

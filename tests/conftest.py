@@ -7,8 +7,10 @@ from hypothesis import settings
 import xrisk
 from xrisk.compile import uncompiled
 
-settings.register_profile("repeatable", derandomize=True)  # the same examples in every run: none fails by chance
-settings.register_profile("random", derandomize=False)  # new ones: pytest --hypothesis-profile=random
+# the same examples in every run: none fails by chance
+settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=12)
+settings.register_profile("thorough", settings.get_profile("repeatable"), max_examples=100)  # `make test-all`
+settings.register_profile("random", settings.get_profile("thorough"), derandomize=False)  # new ones
 settings.load_profile("repeatable")
 
 

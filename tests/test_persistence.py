@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.base import BaseEstimator
@@ -183,7 +183,6 @@ def test_private_attributes_are_left_behind(tmp_path):
     assert not hasattr(there_and_back(Keeper().fit(_cache=lambda: 1), tmp_path), "_cache")
 
 
-@settings(deadline=None, max_examples=30)
 @given(
     hnp.arrays(
         st.one_of(hnp.scalar_dtypes(), hnp.unicode_string_dtypes(max_len=3)), hnp.array_shapes(min_dims=0, min_side=0)
@@ -202,7 +201,6 @@ json_like = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=30)
 @given(json_like)
 def test_any_nest_comes_back(tmp_path_factory, value):
     assert same(there_and_back(Keeper(value), tmp_path_factory.mktemp("any")).param, value)
@@ -528,7 +526,6 @@ def test_a_file_of_shuffled_pieces_is_refused_or_equal(fuzzed, seed):
     assert {outcome(content) for content in mixed} <= {"refused", "equal"}
 
 
-@settings(deadline=None, max_examples=30)
 @given(json_like)
 def test_any_json_as_model_is_refused_or_loaded(value):
     content = archive(model={"estimator": ["Keeper", {"param": value}, {}]})

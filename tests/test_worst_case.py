@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.functions.cases import numbers, quick, vectors
+from tests.functions.cases import numbers, vectors
 from xrisk import worst_case
 
 V = np.array([0.0, 1.0, 2.0, 3.0])
@@ -94,7 +94,6 @@ def test_the_multiplier_of_two_rare_losses_exceeds_their_size_over_the_radius():
 
 @every_choice
 @given(v=st.integers(1, 8).flatmap(vectors), seed=st.integers(0, 99), weighted=st.booleans())
-@quick
 def test_weights_are_feasible_and_attain_the_value(choice, v, seed, weighted):
     sample_weight = np.random.default_rng(seed).exponential(size=v.size) + 1e-3 if weighted else None
     q, value, _ = worst_case(v, sample_weight=sample_weight, **choice)
@@ -105,7 +104,6 @@ def test_weights_are_feasible_and_attain_the_value(choice, v, seed, weighted):
 
 @every_choice
 @given(v=vectors(5), seed=st.integers(0, 10**6), weighted=st.booleans())
-@quick
 def test_no_feasible_weights_do_better(choice, v, seed, weighted):
     rng = np.random.default_rng(seed)
     sample_weight = rng.exponential(size=5) + 1e-3 if weighted else None
@@ -119,7 +117,6 @@ def test_no_feasible_weights_do_better(choice, v, seed, weighted):
 
 @every_choice
 @given(v=vectors(6), constant=numbers(-1e3, 1e3), power=st.integers(-900, 900))
-@quick
 def test_values_move_and_grow_with_the_losses(choice, v, constant, power):
     v, scale = np.round(v, 6), 2.0**power  # no differences that are rounded away
     found = worst_case(v, **choice)
@@ -131,7 +128,6 @@ def test_values_move_and_grow_with_the_losses(choice, v, constant, power):
 
 @every_ball
 @given(v=vectors(6), radii=st.tuples(numbers(0.0, 3.0), numbers(0.0, 3.0)), strength=st.sampled_from([0.0, 1e-6, 0.5]))
-@quick
 def test_a_larger_ball_is_not_better(ambiguity, v, radii, strength):
     small, large = (worst_case(v, ambiguity=ambiguity, radius=r, strength=strength).value for r in sorted(radii))
     assert np.mean(v) - 1e-13 <= small <= large + 1e-13

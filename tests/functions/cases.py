@@ -3,12 +3,9 @@
 import itertools
 
 import numpy as np
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from xrisk import functions as xf
-
-quick = settings(max_examples=25, deadline=None)
 
 EXTREMES = (0.0, -0.0, 5e-324, -5e-324, 1e-300, 1.0, -1.0, 1e10, -1e10, 1e300, -1e300)
 

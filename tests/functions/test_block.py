@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.functions.cases import ENTROPIC, JOINTS, OUTERS, failing, numbers, quick, vectors
+from tests.functions.cases import ENTROPIC, JOINTS, OUTERS, failing, numbers, vectors
 from xrisk import functions as xf
 from xrisk.functions import (
     block_conjugate,
@@ -55,7 +55,6 @@ def domain_point(f, v):
 
 @every_outer
 @given(u=vectors(3))
-@quick
 def test_a_scalar_function_acts_as_a_sum(f, u):
     one_by_one = [outer_slope(f, float(x)) for x in u]
     assert block_value(f, u) == sum(outer_value(f, float(x)) for x in u)
@@ -65,7 +64,6 @@ def test_a_scalar_function_acts_as_a_sum(f, u):
 
 @every_outer
 @given(u=vectors(3), tau=st.floats(0.1, 5.0))
-@quick
 def test_a_scalar_dual_step_acts_on_each_coordinate(f, u, tau):
     y0 = domain_point(f, np.array([0.2, 0.5, 0.3]))
     expected = [outer_dual_step(f, float(x), float(y), tau) for x, y in zip(u, y0, strict=True)]
@@ -92,14 +90,12 @@ def test_scalar_constants_are_taken_over(f, upper):
 
 @every_joint
 @given(u=vectors(4), other=vectors(4))
-@quick
 def test_slope_is_a_subgradient(f, u, other):
     assert block_value(f, other) >= block_value(f, u) + slope(f, u) @ (other - u) - 1e-12
 
 
 @every_joint
 @given(u=vectors(4), v=vectors(4))
-@quick
 def test_fenchel_young(f, u, v):
     y = domain_point(f, v)
     assert block_value(f, u) + block_conjugate(f, y) >= y @ u - 1e-12
@@ -109,7 +105,6 @@ def test_fenchel_young(f, u, v):
 
 @every_joint
 @given(u=vectors(4), start=vectors(4), v=vectors(4), tau=st.floats(0.05, 20.0))
-@quick
 def test_dual_step_beats_every_other_dual(f, u, start, v, tau):
     y0 = domain_point(f, start)
 
@@ -123,7 +118,6 @@ def test_dual_step_beats_every_other_dual(f, u, start, v, tau):
 
 @every_joint
 @given(u=vectors(4, -30.0, 30.0), start=vectors(4), e=st.floats(-8, 8))
-@quick
 def test_dual_step_is_accurate_for_every_tau(f, u, start, e):
     tau = 10.0**e
     y0 = domain_point(f, start)
@@ -170,7 +164,6 @@ def test_conjugate_is_infinite_outside_the_domain(f):
 
 @every_joint
 @given(u=vectors(4), other=vectors(4))
-@quick
 def test_constants_hold(f, u, other):
     gap = np.linalg.norm(u - other)
     assert np.linalg.norm(slope(f, u)) <= block_lipschitz(f, 3.0, 4) + 1e-12
@@ -188,7 +181,6 @@ def test_log_sum_exp_smoothness_is_attained():
 
 @every_entropic
 @given(u=vectors(4), start=vectors(4), v=vectors(4), tau=st.floats(0.05, 20.0))
-@quick
 def test_entropy_step_beats_every_other_dual(f, u, start, v, tau):
     y0 = domain_point(f, start) + 0.01
     y0 /= y0.sum()
@@ -214,7 +206,6 @@ def test_entropy_step_survives_extreme_values(f):
 
 
 @given(x=numbers())
-@quick
 def test_log_sum_exp_tends_to_the_maximum(x):
     u = np.array([x, 0.5, -1.0])
     assert block_value(xf.LogSumExp(1e4), u) == pytest.approx(block_value(xf.MaxOuter(), u), abs=2e-4)

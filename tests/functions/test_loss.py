@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from tests.functions.cases import EXTREMES, KINKED_LOSSES, LOSSES, failing, inside, numbers, quick, vectors
+from tests.functions.cases import EXTREMES, KINKED_LOSSES, LOSSES, failing, inside, numbers, vectors
 from xrisk.functions import (
     Logistic,
     Multinomial,
@@ -37,7 +37,6 @@ every_kinked_loss = pytest.mark.parametrize("loss", KINKED_LOSSES, ids=repr)
 
 @every_loss
 @given(z=numbers(), y=signs)
-@quick
 def test_slope_is_the_derivative_of_value(loss, z, y):
     h = 1e-6
     below = (loss_value(loss, z, y) - loss_value(loss, z - h, y)) / h
@@ -48,7 +47,6 @@ def test_slope_is_the_derivative_of_value(loss, z, y):
 
 @every_loss
 @given(z=numbers(), other=numbers(), y=signs)
-@quick
 def test_loss_is_convex(loss, z, other, y):
     tangent = loss_value(loss, z, y) + loss_slope(loss, z, y) * (other - z)
     assert loss_value(loss, other, y) >= tangent - 1e-12 * (1 + abs(tangent))
@@ -56,7 +54,6 @@ def test_loss_is_convex(loss, z, other, y):
 
 @every_loss
 @given(z=numbers(), y=signs)
-@quick
 def test_curvature_is_the_derivative_of_slope(loss, z, y):
     h = 1e-6
     assume(abs(loss_curvature(loss, z + h, y) - loss_curvature(loss, z - h, y)) < 1e-3)
@@ -67,7 +64,6 @@ def test_curvature_is_the_derivative_of_slope(loss, z, y):
 
 @every_loss
 @given(share=st.floats(0, 1), z=numbers(), y=signs)
-@quick
 def test_fenchel_young_inequality(loss, share, z, y):
     v = inside(*loss_domain(loss, y), share)
     assert loss_value(loss, z, y) + loss_conjugate(loss, v, y) >= v * z - 1e-12 * (1 + abs(v * z))
@@ -75,7 +71,6 @@ def test_fenchel_young_inequality(loss, share, z, y):
 
 @every_loss
 @given(z=numbers(), y=signs)
-@quick
 def test_fenchel_young_equality_at_the_slope(loss, z, y):
     v = loss_slope(loss, z, y)
     total = loss_value(loss, z, y) + loss_conjugate(loss, v, y)
@@ -117,7 +112,6 @@ def test_constants_are_attained(loss):
 
 @every_kinked_loss
 @given(z=numbers(), y=signs)
-@quick
 def test_kink_describes_the_loss(loss, z, y):
     lo, hi, at = loss_kink(loss, y)
     assert loss_value(loss, z, y) == pytest.approx(max(lo * (z - at), hi * (z - at)), abs=1e-14)
@@ -157,7 +151,6 @@ def test_classification_and_affine_flags():
 
 
 @given(z=vectors(4), k=st.integers(0, 3), direction=vectors(4))
-@quick
 def test_multinomial_slope_is_the_gradient(z, k, direction):
     gradient = np.empty(4)
     scores_slope(Multinomial(), z, k, gradient)
@@ -170,7 +163,6 @@ def test_multinomial_slope_is_the_gradient(z, k, direction):
 
 
 @given(z=vectors(4), other=vectors(4), k=st.integers(0, 3))
-@quick
 def test_multinomial_fenchel_young(z, other, k):
     v = np.empty(4)
     scores_slope(Multinomial(), z, k, v)
@@ -180,7 +172,6 @@ def test_multinomial_fenchel_young(z, other, k):
 
 
 @given(z=vectors(4), other=vectors(4), k=st.integers(0, 3))
-@quick
 def test_multinomial_gradient_is_lipschitz(z, other, k):
     one, two = np.empty(4), np.empty(4)
     scores_slope(Multinomial(), z, k, one)

@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from tests.functions.cases import EXTREMES, KINKED_OUTERS, OUTERS, failing, inside, numbers, quick
+from tests.functions.cases import EXTREMES, KINKED_OUTERS, OUTERS, failing, inside, numbers
 from xrisk import functions as xf
 from xrisk.functions import (
     outer_conjugate,
@@ -39,7 +39,6 @@ def assert_subgradient(f, z, y, slack):
 
 @every_outer
 @given(u=numbers())
-@quick
 def test_slope_is_the_derivative_of_value(f, u):
     h = 1e-6
     noise = 1e-9 * (1 + abs(outer_value(f, u)))
@@ -51,7 +50,6 @@ def test_slope_is_the_derivative_of_value(f, u):
 
 @every_outer
 @given(u=numbers(), other=numbers())
-@quick
 def test_outer_is_convex(f, u, other):
     tangent = outer_value(f, u) + outer_slope(f, u) * (other - u)
     assert outer_value(f, other) >= tangent - 1e-12 * (1 + abs(tangent) + abs(outer_value(f, u)))
@@ -59,7 +57,6 @@ def test_outer_is_convex(f, u, other):
 
 @every_outer
 @given(u=numbers())
-@quick
 def test_curvature_is_the_derivative_of_slope(f, u):
     h = 1e-6
     left, right = outer_curvature(f, u - h), outer_curvature(f, u + h)
@@ -72,7 +69,6 @@ def test_curvature_is_the_derivative_of_slope(f, u):
 
 @every_outer
 @given(share=st.floats(0, 1), u=numbers())
-@quick
 def test_fenchel_young_inequality(f, share, u):
     y = inside(*outer_domain(f), share)
     value = outer_value(f, u)
@@ -81,7 +77,6 @@ def test_fenchel_young_inequality(f, share, u):
 
 @every_outer
 @given(u=numbers())
-@quick
 def test_fenchel_young_equality_at_the_slope(f, u):
     y, value = outer_slope(f, u), outer_value(f, u)
     assert value + outer_conjugate(f, y) == pytest.approx(y * u, rel=1e-9, abs=1e-11 * (1 + abs(value)))
@@ -115,7 +110,6 @@ def test_slopes_fill_the_domain(f):
 
 @every_outer
 @given(u=numbers(), share=st.floats(0, 1), tau=st.floats(0.05, 20.0))
-@quick
 def test_dual_step_beats_every_other_dual(f, u, share, tau):
     lo, hi = outer_domain(f)
     y0 = inside(lo, hi, 0.3)
@@ -131,7 +125,6 @@ def test_dual_step_beats_every_other_dual(f, u, share, tau):
 
 @every_outer
 @given(u=numbers(-50, 50), share=st.floats(0, 1), tau=scales)
-@quick
 def test_dual_step_is_accurate_for_every_tau(f, u, share, tau):
     y0 = inside(*outer_domain(f), share)
     y = outer_dual_step(f, u, y0, tau)
@@ -148,7 +141,6 @@ def test_dual_step_survives_extreme_values(f):
 
 @every_outer
 @given(u=numbers(-50, 50), s=scales)
-@quick
 def test_prox_is_optimal(f, u, s):
     z = outer_prox(f, u, s)
     y = (u - z) / s
@@ -159,7 +151,6 @@ def test_prox_is_optimal(f, u, s):
 
 @every_outer
 @given(u=numbers(), s=st.floats(0.05, 20.0))
-@quick
 def test_prox_agrees_with_the_dual_step(f, u, s):
     assert outer_prox(f, u, s) == pytest.approx(u - s * outer_dual_step(f, u, 0.0, s), abs=1e-11, rel=1e-11)
 
@@ -209,7 +200,6 @@ def test_smooth_means_a_finite_constant(f):
 
 @every_kinked_outer
 @given(u=numbers())
-@quick
 def test_kink_describes_the_function(f, u):
     lo, hi, at, offset = outer_kink(f)
     assert outer_value(f, u) == pytest.approx(offset + max(lo * (u - at), hi * (u - at)), abs=1e-12)
@@ -256,7 +246,6 @@ def test_golden_dual_steps(f, expected):
 
 
 @given(u=numbers(-3, 3))
-@quick
 def test_power_steps_match_the_closed_forms(u):
     w, tau = abs(u) + 0.8 * 0.4, 0.8
     cubic = ((-1 / math.sqrt(3) + math.sqrt(1 / 3 + 4 * tau * w)) / (2 * tau)) ** 2
@@ -268,7 +257,6 @@ def test_power_steps_match_the_closed_forms(u):
 
 
 @given(u=numbers(-3, 3))
-@quick
 def test_smoothed_hinge_matches_its_closed_form(u):
     a, nu = 4.0, 0.2
     pieces = 0.0 if u <= 0 else (u * u / (2 * nu) if u < a * nu else a * u - a * a * nu / 2)
@@ -277,7 +265,6 @@ def test_smoothed_hinge_matches_its_closed_form(u):
 
 @every_outer
 @given(u=numbers(), nu=st.floats(0.05, 2.0))
-@quick
 def test_smoothing_stays_within_its_bound(f, u, nu):
     gap = outer_value(f, u) - outer_value(xf.Smoothed(f, nu), u)
     bound = 0.5 * nu * outer_slope(f, u) ** 2
@@ -287,7 +274,6 @@ def test_smoothing_stays_within_its_bound(f, u, nu):
 
 @every_outer
 @given(u=numbers(), factor=st.floats(0.1, 5.0), slope=st.floats(0.1, 3.0), shift=numbers(-2, 2))
-@quick
 def test_scaled_value_and_slope(f, u, factor, slope, shift):
     h = xf.Scaled(f, factor, slope, shift, 1.5)
     inner = slope * u + shift

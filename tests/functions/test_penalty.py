@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.functions.cases import PENALTIES, failing, quick, vectors
+from tests.functions.cases import PENALTIES, failing, vectors
 from xrisk import functions as xf
 from xrisk.functions import penalty_conjugate, penalty_convexity, penalty_slope, penalty_value, prox
 from xrisk.functions.proximal import Proximal
@@ -118,7 +118,6 @@ def test_proximal_agrees_with_cvxpy(penalty):
 
 @every_penalty
 @given(w=vectors(5), other=vectors(5), s=st.floats(0.05, 20.0))
-@quick
 def test_prox_beats_every_other_point(r, w, other, s):
     x, rival = near(r, w, s), near(r, other, 1.0)
     found = penalty_value(r, x) + (x - w) @ (x - w) / (2 * s)
@@ -128,7 +127,6 @@ def test_prox_beats_every_other_point(r, w, other, s):
 
 @every_penalty
 @given(v=vectors(5), w=vectors(5))
-@quick
 def test_fenchel_young_inequality(r, v, w):
     x = near(r, w)
     assert penalty_value(r, x) + penalty_conjugate(r, v) >= v @ x - 1e-10
@@ -136,7 +134,6 @@ def test_fenchel_young_inequality(r, v, w):
 
 @every_penalty
 @given(w=vectors(5), s=st.floats(0.2, 5.0))
-@quick
 def test_fenchel_young_equality_at_the_prox(r, w, s):
     # (w − x)/s is a subgradient at x = prox(w); rounding may push it over the edge of the conjugate's domain
     x = near(r, w, s)
@@ -147,7 +144,6 @@ def test_fenchel_young_equality_at_the_prox(r, w, s):
 
 @every_penalty
 @given(w=vectors(5))
-@quick
 def test_prox_of_a_tiny_step_stays_put_inside(r, w):
     x = near(r, w)
     assert near(r, x, 1e-12) == pytest.approx(x, abs=1e-10)
@@ -155,7 +151,6 @@ def test_prox_of_a_tiny_step_stays_put_inside(r, w):
 
 @every_penalty
 @given(w=vectors(5), other=vectors(5), share=st.floats(0, 1))
-@quick
 def test_penalty_is_strongly_convex(r, w, other, share):
     x, y = near(r, w), near(r, other)
     between = share * x + (1 - share) * y
@@ -209,7 +204,6 @@ DOMAINS = [r for r in PENALTIES if type(r) in EXACT]
 
 @pytest.mark.parametrize("domain", DOMAINS, ids=repr)
 @given(w=vectors(5))
-@quick
 def test_a_projection_is_inside_and_what_it_moved_was_outside(domain, w):
     x = near(domain, w)
     assert penalty_value(domain, x) == 0.0
@@ -223,7 +217,6 @@ RIDGED = [r for r in PENALTIES if with_ridge.implemented(r)]
 
 @pytest.mark.parametrize("r", RIDGED, ids=repr)
 @given(w=vectors(5))
-@quick
 def test_a_ridge_adds_half_its_squares(r, w):
     x, ridged = near(r, w), with_ridge(r, 0.6)
     assert penalty_value(ridged, x) == pytest.approx(penalty_value(r, x) + 0.3 * x @ x)

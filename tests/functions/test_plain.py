@@ -92,7 +92,7 @@ def uncompiled():
 
 
 # each spec of the others takes a second to compile
-QUICK = ("loss", "scores", "smooth loss", "smooth outer")
+QUICK = ("scores", "smooth loss", "smooth outer")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from tests.functions.cases import MEAN_RISKS, RISKS, failing, quick, vectors
+from tests.functions.cases import MEAN_RISKS, RISKS, failing, vectors
 from xrisk.functions import (
     ChiSquareRiskA,
     ChiSquareRiskB,
@@ -47,14 +47,12 @@ def dual_point(rho, v):
 
 @every_mean_risk
 @given(u=st.integers(1, 7).flatmap(vectors))
-@quick
 def test_value_is_the_shifted_mean_at_the_threshold(rho, u):
     assert shifted_mean(rho, u, risk_threshold(rho, u)) == pytest.approx(risk_value(rho, u), abs=1e-11)
 
 
 @every_mean_risk
 @given(u=vectors(5), c=st.floats(-5, 5))
-@quick
 def test_no_threshold_does_better(rho, u, c):
     assert shifted_mean(rho, u, c) >= risk_value(rho, u) - 1e-11
 
@@ -69,7 +67,6 @@ def test_value_is_the_least_shifted_mean(rho):
 
 @every_risk
 @given(u=st.integers(1, 7).flatmap(vectors))
-@quick
 def test_weights_attain_the_value(rho, u):
     q = weights(rho, u)
     assert q @ u - risk_conjugate(rho, q) == pytest.approx(risk_value(rho, u), abs=1e-11)
@@ -77,7 +74,6 @@ def test_weights_attain_the_value(rho, u):
 
 @every_risk
 @given(u=vectors(5), v=vectors(5))
-@quick
 def test_no_weights_do_better(rho, u, v):
     q = dual_point(rho, v)
     assert q @ u - risk_conjugate(rho, q) <= risk_value(rho, u) + 1e-11
@@ -85,7 +81,6 @@ def test_no_weights_do_better(rho, u, v):
 
 @every_risk
 @given(v=vectors(5))
-@quick
 def test_projected_weights_respect_the_cap(rho, v):
     q = dual_point(rho, v)
     assert q.sum() == pytest.approx(1.0)
@@ -102,7 +97,6 @@ def test_conjugate_is_infinite_outside_the_dual_set(rho):
 
 @every_risk
 @given(u=vectors(5), constant=st.floats(-1e3, 1e3))
-@quick
 def test_a_constant_moves_the_risk_by_itself(rho, u, constant):
     assert risk_value(rho, u + constant) == pytest.approx(risk_value(rho, u) + constant, abs=1e-10)
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from tests.functions.cases import quick, vectors
+from tests.functions.cases import vectors
 from tests.reference.capped import kl_capped
 from xrisk.functions import (
     kl_project_capped_simplex,
@@ -30,7 +30,6 @@ def assert_feasible(q, total, cap):
 
 
 @given(v=vectors(5), total=st.floats(0.1, 4.0), other=vectors(5, 0.01, 1.0))
-@quick
 def test_simplex_projection_is_the_nearest_point(v, total, other):
     q = projected(project_simplex, v, total)
     assert_feasible(q, total, total * (1 + 1e-15))
@@ -39,7 +38,6 @@ def test_simplex_projection_is_the_nearest_point(v, total, other):
 
 
 @given(v=vectors(5), cap=st.floats(0.21, 0.9), mixture=st.lists(vectors(5), min_size=4, max_size=4))
-@quick
 def test_capped_projection_is_the_nearest_point(v, cap, mixture):
     q = projected(project_capped_simplex, v, 1.0, cap)
     assert_feasible(q, 1.0, cap)
@@ -55,7 +53,6 @@ def test_capped_projection_is_the_nearest_point(v, cap, mixture):
 
 
 @given(v=vectors(6))
-@quick
 def test_a_wide_cap_changes_nothing(v):
     assert projected(project_capped_simplex, v, 1.0, 1.0) == pytest.approx(
         projected(project_simplex, v, 1.0), abs=1e-14
@@ -63,7 +60,6 @@ def test_a_wide_cap_changes_nothing(v):
 
 
 @given(v=vectors(6), cap=st.floats(0.2, 0.9))
-@quick
 def test_projecting_twice_changes_nothing(v, cap):
     once = projected(project_capped_simplex, v, 1.0, cap)
     assert projected(project_capped_simplex, once, 1.0, cap) == pytest.approx(once, abs=1e-14)
@@ -95,7 +91,6 @@ def test_golden_kl_projection():
 
 
 @given(q=vectors(4, 0.05, 1.0), cap=st.floats(0.26, 0.95), other=vectors(4, 0.05, 1.0))
-@quick
 def test_kl_projection_beats_every_other_point(q, cap, other):
     q = q / q.sum()
     p = projected(kl_project_capped_simplex, q, cap)
@@ -126,7 +121,6 @@ def test_kl_projection_of_too_few_positive_entries_stays_feasible():
 
 
 @given(q=vectors(6, 0.001, 1.0), cap=st.floats(0.17, 1.0))
-@quick
 def test_the_projection_of_logarithms_is_the_logarithm_of_the_projection(q, cap):
     p = np.exp(projected(kl_project_logs, np.log(q), cap))
     assert p == pytest.approx(projected(kl_project_capped_simplex, q, cap), rel=1e-12)

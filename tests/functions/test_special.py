@@ -10,12 +10,10 @@ from hypothesis import strategies as st
 from numba import njit
 from scipy.special import wrightomega
 
-from tests.functions.cases import quick
 from xrisk.functions import special
 
 
 @given(z=st.floats(-700, 1e6))
-@quick
 def test_wright_omega_equals_scipy(z):
     assert special.wright_omega(z) == pytest.approx(float(wrightomega(z)), rel=3e-14)
 
@@ -33,7 +31,6 @@ def test_wright_omega_at_its_ends():
 
 
 @given(w=st.floats(-1e9, 1e9), e=st.floats(-8, 8))
-@quick
 def test_logit_root_solves_its_equation(w, e):
     tau = 10.0**e
     x = special.logit_root(w, tau)
@@ -42,14 +39,12 @@ def test_logit_root_solves_its_equation(w, e):
 
 
 @given(w=st.floats(1e-300, 1e300), e=st.floats(-8, 8), p=st.floats(1.05, 20.0))
-@quick
 def test_power_root_solves_its_equation(w, e, p):
     z, y = special.power_root(p, w, 10.0**e)
     assert z + 10.0**e * y == pytest.approx(w, rel=1e-12)
 
 
 @given(x=st.floats(allow_nan=False))
-@quick
 def test_sigmoid_and_its_integral_never_fail(x):
     assert 0.0 <= special.sigmoid(x) <= 1.0
     assert special.log1pexp(x) >= 0.0
@@ -106,7 +101,6 @@ def test_logistic_terms_are_right_to_the_last_digits(m, term):
 
 
 @given(m=st.floats(allow_nan=False))
-@quick
 def test_logistic_terms_in_python_are_those_of_libm(m):
     expected = special.log1pexp(-m), special.sigmoid(-m), special.sigmoid_slope(m)
     assert special.logistic_terms(m) == pytest.approx(expected, rel=1e-15, abs=1e-323)
@@ -136,7 +130,6 @@ def test_a_loop_of_logistic_terms_uses_vectors():
 
 
 @given(x=st.floats(-745.0, 709.0))
-@quick
 def test_fast_exp_is_that_of_libm(x):
     assert special.fast_exp(x) == pytest.approx(math.exp(x), rel=4e-16, abs=5e-324)
 
@@ -148,6 +141,5 @@ def test_fast_exp_at_its_ends(x):
 
 
 @given(x=st.floats(0.0, 1.0))
-@quick
 def test_fast_log1p_is_that_of_libm(x):
     assert special.fast_log1p(x) == pytest.approx(math.log1p(x), rel=4e-16, abs=0.0)
