@@ -162,11 +162,12 @@ def refusal(problem: Problem, solver: Any) -> str | None:
 
     Examples
     --------
-    >>> import xrisk
-    >>> from xrisk.datasets import make_groups
+    >>> import numpy as np, xrisk
     >>> from xrisk.solvers.catalogue import CATALOGUE, refusal
-    >>> table = make_groups(5, n=500, random_state=0)
-    >>> problem = xrisk.group_dro(table.X, table.y, table.groups, divergence="max")
+    >>> rng = np.random.default_rng(0)
+    >>> X, groups = rng.standard_normal((300, 3)), rng.integers(0, 5, 300)
+    >>> y = np.where(X[:, 0] + groups * X[:, 1] > 0, 1, -1)
+    >>> problem = xrisk.group_dro(X, y, groups, divergence="max")
     >>> refusal(problem, CATALOGUE["alexr"]) is None
     True
     >>> refusal(problem, CATALOGUE["alexr-conjugate"])

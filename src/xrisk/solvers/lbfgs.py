@@ -110,10 +110,11 @@ class SmoothedLBFGS(NamedTuple):
 
     Examples
     --------
-    >>> import xrisk
-    >>> from xrisk.datasets import make_groups
-    >>> table = make_groups(5, n=500, random_state=0)
-    >>> problem = xrisk.group_dro(table.X, table.y, table.groups, divergence="max", l2=0.01)
+    >>> import numpy as np, xrisk
+    >>> rng = np.random.default_rng(0)
+    >>> X, groups = rng.standard_normal((300, 3)), rng.integers(0, 5, 300)
+    >>> y = np.where(X[:, 0] + groups * X[:, 1] > 0, 1, -1)
+    >>> problem = xrisk.group_dro(X, y, groups, divergence="max", l2=0.01)
     >>> result = xrisk.minimize(problem, xrisk.solvers.SmoothedLBFGS(tol=1e-4), budget=xrisk.Budget(iterations=1000))
     >>> str(result.stop)
     'converged: the gap is within the tolerance'

@@ -76,7 +76,8 @@ class SOTAs(NamedTuple):
     >>> X = rng.standard_normal((300, 3))
     >>> y = np.where(X[:, 0] + 0.5 * rng.standard_normal(300) > 0.5, 1, -1)
     >>> problem = xrisk.applications.two_way_partial_auc(X, y, min_tpr=0.5, max_fpr=0.5, l2=0.1)
-    >>> result = xrisk.minimize(problem, xrisk.solvers.SOTAs(), budget=xrisk.Budget(iterations=100), rng=0)
+    >>> solver = xrisk.solvers.SOTAs(blocks=16, batch=16)
+    >>> result = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=30), rng=0)
     >>> bool(result.value < problem.value(np.zeros(3)) - 0.1)
     True
     """

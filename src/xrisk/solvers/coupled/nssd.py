@@ -75,7 +75,7 @@ class NSSD(NamedTuple):
     >>> rng = np.random.default_rng(0)
     >>> X, groups = rng.standard_normal((300, 3)), rng.integers(0, 4, 300)
     >>> problem = xrisk.group_dro(X, np.where(X[:, 0] > 0, 1, -1), groups, divergence="cvar", alpha=0.5, l2=0.1)
-    >>> result = xrisk.minimize(problem, xrisk.solvers.NSSD(), budget=xrisk.Budget(iterations=200), rng=0)
+    >>> result = xrisk.minimize(problem, xrisk.solvers.NSSD(step=0.2), budget=xrisk.Budget(iterations=80), rng=0)
     >>> xrisk.certify(problem, result).gap < 0.05
     True
     """

@@ -70,7 +70,7 @@ class SCGD(NamedTuple):
     --------
     >>> import numpy as np, xrisk
     >>> rng = np.random.default_rng(0)
-    >>> X, groups = rng.standard_normal((300, 3)), rng.integers(0, 4, 300)
+    >>> X, groups = rng.standard_normal((100, 3)), rng.integers(0, 4, 100)
     >>> problem = xrisk.group_dro(X, np.where(X[:, 0] > 0, 1, -1), groups, divergence="chi2", lam=1.0, l2=0.1)
     >>> result = xrisk.minimize(problem, xrisk.solvers.SCGD(), budget=xrisk.Budget(iterations=100), rng=0)
     >>> result.value - xrisk.solvers.exact(problem).value < 0.02

@@ -92,11 +92,11 @@ class SONEX(NamedTuple):
     --------
     >>> import numpy as np, xrisk
     >>> rng = np.random.default_rng(0)
-    >>> X, groups = rng.standard_normal((300, 3)), rng.integers(0, 4, 300)
+    >>> X, groups = rng.standard_normal((100, 3)), rng.integers(0, 4, 100)
     >>> y = np.where(X[:, 0] > 0, 1, -1)
     >>> problem = xrisk.group_dro(X, y, groups, divergence="cvar", alpha=0.5, l2=0.1)
-    >>> solver = xrisk.solvers.SONEX(step=0.02, track=0.2, momentum=0.5, nu=0.01)
-    >>> result = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=800), rng=0)
+    >>> solver = xrisk.solvers.SONEX(step=0.2, track=0.2, momentum=0.5, nu=0.01)
+    >>> result = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=100), rng=0)
     >>> bool(result.value - xrisk.solvers.exact(problem).value < 0.01)
     True
     """

@@ -167,10 +167,10 @@ class AccMDA(NamedTuple):
     >>> from xrisk.functions import L2, KLRisk
     >>> from xrisk.inner import LinearModel, Samples, as_rows
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.standard_normal((300, 3))
-    >>> y = np.where(X[:, 0] + 0.5 * rng.standard_normal(300) > 0, 1.0, -1.0)
+    >>> X = rng.standard_normal((100, 3))
+    >>> y = np.where(X[:, 0] + 0.5 * rng.standard_normal(100) > 0, 1.0, -1.0)
     >>> problem = xrisk.Problem(Samples(LinearModel(as_rows(X), y)), KLRisk(0.5), L2(0.1))
-    >>> result = xrisk.minimize(problem, xrisk.solvers.AccMDA(), budget=xrisk.Budget(iterations=200), rng=0)
+    >>> result = xrisk.minimize(problem, xrisk.solvers.AccMDA(step=1.0), budget=xrisk.Budget(iterations=100), rng=0)
     >>> bool(result.value < xrisk.solvers.exact(problem).value + 0.01)
     True
     """

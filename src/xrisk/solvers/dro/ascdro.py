@@ -98,8 +98,8 @@ class ASCDRO(NamedTuple):
     >>> X = rng.standard_normal((300, 3))
     >>> y = np.where(X[:, 0] + 0.5 * rng.standard_normal(300) > 0, 1.0, -1.0)
     >>> problem = xrisk.Problem(Samples(LinearModel(as_rows(X), y)), KLBallRisk(0.3), L2(0.1))
-    >>> result = xrisk.minimize(problem, xrisk.solvers.ASCDRO(), budget=xrisk.Budget(iterations=150), rng=0)
-    >>> xrisk.certify(problem, result).relative < 0.01
+    >>> result = xrisk.minimize(problem, xrisk.solvers.ASCDRO(batch=32), budget=xrisk.Budget(iterations=80), rng=0)
+    >>> xrisk.certify(problem, result).relative < 0.05
     True
     """
 

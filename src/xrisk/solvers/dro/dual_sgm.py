@@ -181,10 +181,11 @@ class DualSGM(NamedTuple):
     >>> from xrisk.functions import L2, CVaRRisk
     >>> from xrisk.inner import LinearModel, Samples, as_rows
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.standard_normal((300, 3))
-    >>> y = np.where(X[:, 0] + 0.5 * rng.standard_normal(300) > 0, 1.0, -1.0)
-    >>> problem = xrisk.Problem(Samples(LinearModel(as_rows(X), y)), CVaRRisk(0.2), L2(0.1))
-    >>> result = xrisk.minimize(problem, xrisk.solvers.DualSGM(), budget=xrisk.Budget(iterations=150), rng=0)
+    >>> X = rng.standard_normal((100, 3))
+    >>> y = np.where(X[:, 0] + 0.5 * rng.standard_normal(100) > 0, 1.0, -1.0)
+    >>> problem = xrisk.Problem(Samples(LinearModel(as_rows(X), y)), CVaRRisk(0.5), L2(0.1))
+    >>> solver = xrisk.solvers.DualSGM(step=0.1, threshold_step=0.1, batch=32)
+    >>> result = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=100), rng=0)
     >>> bool(result.value < xrisk.solvers.exact(problem).value + 0.01)
     True
     """

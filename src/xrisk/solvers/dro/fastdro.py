@@ -73,7 +73,7 @@ class FastDRO(NamedTuple):
     >>> X = rng.standard_normal((300, 3))
     >>> y = np.where(X[:, 0] + 0.5 * rng.standard_normal(300) > 0, 1.0, -1.0)
     >>> problem = xrisk.Problem(Samples(LinearModel(as_rows(X), y)), KLRisk(0.5), L2(0.1))
-    >>> result = xrisk.minimize(problem, xrisk.solvers.FastDRO(), budget=xrisk.Budget(iterations=100), rng=0)
+    >>> result = xrisk.minimize(problem, xrisk.solvers.FastDRO(step=0.03), budget=xrisk.Budget(iterations=50), rng=0)
     >>> bool(result.value < xrisk.solvers.exact(problem).value + 0.01)
     True
     """

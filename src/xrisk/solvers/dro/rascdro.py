@@ -50,9 +50,9 @@ class RASCDRO(NamedTuple):
     >>> X = rng.standard_normal((300, 3))
     >>> y = np.where(X[:, 0] + 0.5 * rng.standard_normal(300) > 0, 1.0, -1.0)
     >>> problem = xrisk.Problem(Samples(LinearModel(as_rows(X), y)), KLBallRisk(0.3), L2(0.1))
-    >>> solver = xrisk.solvers.RASCDRO(length=200)
-    >>> result = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=100), rng=0)
-    >>> xrisk.certify(problem, result).relative < 0.01
+    >>> solver = xrisk.solvers.RASCDRO(length=20)
+    >>> result = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=50), rng=0)
+    >>> xrisk.certify(problem, result).relative < 0.07
     True
     """
 

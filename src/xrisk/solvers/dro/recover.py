@@ -85,7 +85,8 @@ class RECOVER(NamedTuple):
     >>> X = rng.standard_normal((300, 3))
     >>> y = np.where(X[:, 0] + 0.5 * rng.standard_normal(300) > 0, 1.0, -1.0)
     >>> problem = xrisk.Problem(Samples(LinearModel(as_rows(X), y)), KLRisk(0.5), L2(0.1))
-    >>> result = xrisk.minimize(problem, xrisk.solvers.RECOVER(), budget=xrisk.Budget(iterations=100), rng=0)
+    >>> solver = xrisk.solvers.RECOVER(step=0.3, batch=32)
+    >>> result = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=40), rng=0)
     >>> bool(result.value < xrisk.solvers.exact(problem).value + 0.01)
     True
     """

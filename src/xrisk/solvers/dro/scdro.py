@@ -99,8 +99,8 @@ class SCDRO(NamedTuple):
     >>> X = rng.standard_normal((300, 3))
     >>> y = np.where(X[:, 0] + 0.5 * rng.standard_normal(300) > 0, 1.0, -1.0)
     >>> problem = xrisk.Problem(Samples(LinearModel(as_rows(X), y)), KLBallRisk(0.3), L2(0.1))
-    >>> result = xrisk.minimize(problem, xrisk.solvers.SCDRO(), budget=xrisk.Budget(iterations=500), rng=0)
-    >>> xrisk.certify(problem, result).relative < 0.01
+    >>> result = xrisk.minimize(problem, xrisk.solvers.SCDRO(batch=32), budget=xrisk.Budget(iterations=120), rng=0)
+    >>> xrisk.certify(problem, result).relative < 0.06
     True
     """
 

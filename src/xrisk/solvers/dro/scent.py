@@ -78,7 +78,8 @@ class SCENT(NamedTuple):
     >>> X = rng.standard_normal((300, 3))
     >>> y = np.where(X[:, 0] + 0.5 * rng.standard_normal(300) > 0, 1.0, -1.0)
     >>> problem = xrisk.Problem(Samples(LinearModel(as_rows(X), y)), KLRisk(0.5), L2(0.1))
-    >>> result = xrisk.minimize(problem, xrisk.solvers.SCENT(), budget=xrisk.Budget(iterations=150), rng=0)
+    >>> solver = xrisk.solvers.SCENT(step=0.2, batch=32)
+    >>> result = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=60), rng=0)
     >>> bool(result.value < xrisk.solvers.exact(problem).value + 0.01)
     True
     """

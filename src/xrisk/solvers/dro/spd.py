@@ -80,7 +80,7 @@ class SPD(NamedTuple):
     >>> X = rng.standard_normal((300, 3))
     >>> y = np.where(X[:, 0] + 0.5 * rng.standard_normal(300) > 0, 1.0, -1.0)
     >>> problem = xrisk.Problem(Samples(LinearModel(as_rows(X), y)), KLRisk(0.5), L2(0.1))
-    >>> result = xrisk.minimize(problem, xrisk.solvers.SPD(), budget=xrisk.Budget(iterations=800), rng=0)
+    >>> result = xrisk.minimize(problem, xrisk.solvers.SPD(step=0.1), budget=xrisk.Budget(iterations=150), rng=0)
     >>> bool(result.value < xrisk.solvers.exact(problem).value + 0.01)
     True
     """

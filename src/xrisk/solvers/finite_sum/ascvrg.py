@@ -64,11 +64,11 @@ class ASCVRG(NamedTuple):
     --------
     >>> import numpy as np, xrisk
     >>> rng = np.random.default_rng(0)
-    >>> X, groups = rng.standard_normal((300, 3)), rng.integers(0, 4, 300)
+    >>> X, groups = rng.standard_normal((100, 3)), rng.integers(0, 4, 100)
     >>> y = np.where(X[:, 0] > 0, 1, -1)
     >>> problem = xrisk.group_dro(X, y, groups, divergence="chi2", lam=1.0, l2=0.1)
-    >>> result = xrisk.minimize(problem, xrisk.solvers.ASCVRG(0.1), budget=xrisk.Budget(iterations=500), rng=0)
-    >>> bool(result.value - xrisk.solvers.exact(problem).value < 1e-4)
+    >>> result = xrisk.minimize(problem, xrisk.solvers.ASCVRG(0.3), budget=xrisk.Budget(iterations=100), rng=0)
+    >>> bool(result.value - xrisk.solvers.exact(problem).value < 1e-3)
     True
     """
 

@@ -71,8 +71,8 @@ class CSAGA(NamedTuple):
     >>> P /= P.sum(axis=1, keepdims=True)
     >>> problem = xrisk.applications.bellman(P, reward, features, sampling="uniform")
     >>> solver = xrisk.solvers.CSAGA(step=0.1)  # the paper's, for ten states
-    >>> result = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=2000), rng=0)
-    >>> bool(result.value - xrisk.solvers.exact(problem).value < 1e-8)
+    >>> result = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=800), rng=0)
+    >>> bool(result.value - xrisk.solvers.exact(problem).value < 1e-5)
     True
     """
 

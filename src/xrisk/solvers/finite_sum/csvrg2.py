@@ -83,12 +83,12 @@ class CompositionalSVRG2(NamedTuple):
     --------
     >>> import numpy as np, xrisk
     >>> rng = np.random.default_rng(0)
-    >>> X, groups = rng.standard_normal((300, 3)), rng.integers(0, 4, 300)
+    >>> X, groups = rng.standard_normal((100, 3)), rng.integers(0, 4, 100)
     >>> y = np.where(X[:, 0] > 0, 1, -1)
     >>> problem = xrisk.group_dro(X, y, groups, divergence="chi2", lam=1.0, l2=0.1)
-    >>> solver = xrisk.solvers.CompositionalSVRG2(step=0.05)
-    >>> result = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=1200), rng=0)
-    >>> bool(result.value - xrisk.solvers.exact(problem).value < 1e-6)
+    >>> solver = xrisk.solvers.CompositionalSVRG2(step=0.3)
+    >>> result = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=150), rng=0)
+    >>> bool(result.value - xrisk.solvers.exact(problem).value < 1e-5)
     True
     """
 

@@ -64,12 +64,12 @@ class NOL(NamedTuple):
     --------
     >>> import numpy as np, xrisk
     >>> rng = np.random.default_rng(0)
-    >>> X, groups = rng.standard_normal((300, 2)), rng.permutation(300) < 30
+    >>> X, groups = rng.standard_normal((100, 2)), rng.permutation(100) < 10
     >>> y = np.where(X[:, 0] * np.where(groups, -1.0, 1.0) + X[:, 1] > 0, 1, -1)
     >>> problem = xrisk.group_dro(X, y, groups, alpha=0.5, l2=0.1)
-    >>> solver = xrisk.solvers.NOL(scale=2.0)
-    >>> result = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=800), rng=0)
-    >>> result.value - xrisk.solvers.exact(problem).value < 0.02
+    >>> solver = xrisk.solvers.NOL(step=0.1, dual_step=0.02, scale=2.0)
+    >>> result = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=200), rng=0)
+    >>> result.value - xrisk.solvers.exact(problem).value < 0.03
     True
     """
 

@@ -76,9 +76,9 @@ class OOA(NamedTuple):
     >>> X, groups = rng.standard_normal((300, 2)), rng.integers(0, 4, 300)
     >>> y = np.where(X[:, 0] * np.where(groups > 0, 1.0, -1.0) + X[:, 1] > 0, 1, -1)
     >>> problem = xrisk.group_dro(X, y, groups, divergence="cvar", alpha=0.5, l2=0.1)
-    >>> solver = xrisk.solvers.OOA(blocks=2)
-    >>> result = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=800), rng=0)
-    >>> xrisk.certify(problem, result).relative < 0.02
+    >>> solver = xrisk.solvers.OOA(step=0.1, dual_step=0.05, blocks=2)
+    >>> result = xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=300), rng=0)
+    >>> xrisk.certify(problem, result).relative < 0.05
     True
     """
 

@@ -47,15 +47,16 @@ def realised_omega(problem: Problem, w: np.ndarray, *, mirror: Any = Quadratic()
     --------
     Along a run, as an observer:
 
-    >>> import xrisk
-    >>> from xrisk.datasets import make_groups
+    >>> import numpy as np, xrisk
     >>> from xrisk.solvers.theory import realised_omega
-    >>> table = make_groups(5, n=500, random_state=0)
-    >>> problem = xrisk.group_dro(table.X, table.y, table.groups, divergence="cvar", alpha=0.4, l2=0.1)
+    >>> rng = np.random.default_rng(0)
+    >>> X, groups = rng.standard_normal((300, 3)), rng.integers(0, 5, 300)
+    >>> y = np.where(X[:, 0] + groups * X[:, 1] > 0, 1, -1)
+    >>> problem = xrisk.group_dro(X, y, groups, divergence="cvar", alpha=0.4, l2=0.1)
     >>> omegas = []
     >>> watch = lambda seen: omegas.append(realised_omega(seen.problem, seen.w))
     >>> result = xrisk.minimize(
-    ...     problem, xrisk.solvers.ALEXR(), budget=xrisk.Budget(iterations=500), rng=0, observers=[watch]
+    ...     problem, xrisk.solvers.ALEXR(), budget=xrisk.Budget(iterations=50), rng=0, observers=[watch]
     ... )
     >>> omegas[-1]  # 1/α for the one group above the threshold: half of 2.5²
     3.125
