@@ -215,6 +215,11 @@ def test_numbers_that_a_line_fits_end_in_a_perfect_fit():
     assert proof(found).headline == PERFECT
 
 
+def test_the_ending_of_a_perfect_fit_names_what_it_is_measured_by():
+    assert "of that of a constant model" in str(Stop.PERFECT)
+    assert "of that of a constant model" in PERFECT
+
+
 def test_an_optimum_of_zero_is_said_to_be_reached_up_to_rounding(study):
     model = copy.copy(study.robust.model)
     model.stop_, model.certificate_ = Stop.OPTIMAL, Certificate(1e-20, -1e-20, 2e-20, 2.0)

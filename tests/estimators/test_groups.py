@@ -6,6 +6,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import sklearn
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
 from sklearn.pipeline import make_pipeline
@@ -15,6 +16,7 @@ from tests.conftest import table
 from xrisk import GroupDROClassifier, GroupDRORegressor, Stop
 from xrisk.functions import CVaRRisk, HingeLoss
 from xrisk.metrics import worst_group_scorer
+from xrisk.solvers import Auto
 
 DIVERGENCES = ("cvar", "chi2", "chi2-b", "kl", "max")
 slow = pytest.mark.slow
@@ -319,6 +321,13 @@ def test_the_certificate_holds_the_objective(fitted):
     assert fitted.certificate_.dual <= objective <= fitted.certificate_.primal + 1e-12
     assert fitted.certificate_.relative <= fitted.tol
     assert fitted.stop_ is Stop.CONVERGED
+
+
+@pytest.mark.parametrize("offset", [1e8, 1e10])
+def test_targets_far_from_zero_are_no_perfect_fit_of_a_solver_with_a_tolerance_of_its_own(offset):
+    with pytest.warns(ConvergenceWarning, match="its own tolerance; the certified relative gap is"):
+        model = regressor(solver=Auto(0.5), tol=1e-12).fit(X, TARGET + offset, groups=cells)
+    assert model.stop_ is Stop.LOOSE
 
 
 def test_a_perfect_fit_is_an_optimum():

@@ -91,6 +91,18 @@ def test_without_transitions_the_rows_are_a_trajectory():
     assert model.n_left_out_ == 1
 
 
+@pytest.mark.parametrize("offset", [1e8, 1e9, 1e10, 1e12])
+def test_rewards_far_from_zero_are_no_perfect_fit(offset):
+    """Their noise is left, however small it is beside the rewards; what is proved of it has lost its digits."""
+    rng = np.random.default_rng(0)
+    features = np.column_stack([np.ones(50), rng.standard_normal((50, 3))])
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        model = PolicyEvaluator(0.9).fit(features, offset + rng.standard_normal(50))
+    assert model.stop_ is (Stop.CONVERGED if model.certificate_.relative <= model.tol else Stop.ROUNDING)
+    assert bool(told) == (model.stop_ is Stop.ROUNDING)
+
+
 def test_a_chain_with_an_end_is_solved_as_by_hand():
     chain = [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5], [0.0, 0.0, 0.0]]
     model = PolicyEvaluator(0.8).fit(np.eye(3), [1.0, 1.0, 0.5], transitions=chain)

@@ -17,7 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from xrisk.applications import LOSSES
 from xrisk.auto import Auto, pass_seconds
-from xrisk.certificate import NOTHING_PROVED, Certificate, certify_measured, measured
+from xrisk.certificate import NOTHING_PROVED, Certificate, certify_measured, is_perfect, measured
 from xrisk.certificate.least_squares import ProvedPoint
 from xrisk.data.matrices import refuse_broken
 from xrisk.data.threads import Interrupted, interruptible
@@ -31,10 +31,10 @@ from xrisk.run import Budget, Result, Stop, Trace, minimize
 from xrisk.run.clock import ctrl_c, now
 from xrisk.run.observers import ProgressBar, Snapshot, TracePoint
 from xrisk.solvers.base import PROVED_ENDINGS, check_positive, whole
+from xrisk.solvers.newton.smoothed import constant_size
 
 LARGEST_TARGET = 1e150
 USER = 4  # frames up from where a fit warns to where it is called
-PERFECT = 1e-12  # of the objective at the start: what rounding leaves of it
 BLOCK = 2**20  # numbers of rows that are multiplied at a time
 GRACE = 0.5  # seconds that a certificate may take after the time of a fit is up
 
@@ -165,11 +165,6 @@ class _Telling:
         self._told = len(self._trace.points)
 
 
-def _is_perfect(known: Certificate, trace: Trace) -> bool:
-    """Whether nothing is left of the objective at the start: an optimum of zero has no digits to compare a gap with."""
-    return bool(trace.points) and max(known.gap, known.primal) <= PERFECT * abs(trace.points[0].value)
-
-
 def settled(result: Result, proof: ProvedPoint) -> Result:
     """The result at the point of the proof."""
     if result.trace.points:
@@ -295,7 +290,8 @@ class LinearRobust(CallbackSupport, BaseEstimator):
         if known.relative <= self.tol:
             stop = Stop.CONVERGED
         elif stop is Stop.CONVERGED:  # by its own estimate, to its own tolerance
-            stop = Stop.PERFECT if _is_perfect(known, result.trace) else Stop.ROUNDING
+            size, _ = constant_size(problem, float(problem.value(np.zeros(result.w.size))))
+            stop = Stop.PERFECT if is_perfect(known, size) else Stop.LOOSE
         return replace(result, certificate=known, stop=stop)
 
     def _settled(self, problem: Problem, result: Result, training: Training) -> Result:
@@ -343,6 +339,8 @@ class LinearRobust(CallbackSupport, BaseEstimator):
             return f"a larger {limits[result.stop]} or tol would end certified"
         if result.stop is Stop.INTERRUPTED:
             return "fit again with warm_start=True to go on from here"
+        if result.stop is Stop.LOOSE:
+            return "a smaller tolerance of the solver or columns scaled to similar sizes (StandardScaler) may help"
         return "columns scaled to similar sizes (StandardScaler), a larger l2 or a larger tol may help"
 
     def _warm(self, problem: Problem) -> tuple[np.ndarray | None, np.ndarray | None]:

@@ -86,10 +86,12 @@ SHARED = (
     Attributes
     ----------
     coef_, intercept_ : ndarray
-        The score as log-odds: the w that is certified, times a positive number and shifted. ``predict_proba`` is the
+        The score as log-odds: ``surrogate_coef_`` times a positive number, and shifted. ``predict_proba`` is the
         logistic function of it, fitted to scores of rows that were held out in cross-validation where there was one,
         else to those of the training rows, of at most 40,000 of each class. Scores of different folds are compared in
         units of the negatives that each was fitted to.
+    surrogate_coef_ : ndarray (features,)
+        The weights w that minimise the surrogate, to the last digit: those of ``certificate_`` and ``objective_``.
     threshold_ : float
         Scores above it are predicted positive; 0, a probability of one half, unless `set_threshold` is called.
     anchor_, start_ : float, str
@@ -287,11 +289,15 @@ class RegionClassifier(TwoClassRobust):
         if known.any():
             scores, target = held_out[known], target[known]
         slope, shift = log_odds(scores, target, float((training.target > 0).mean()))
+        self.surrogate_coef_ = w.copy()
         self.coef_ = (slope / units.unit * w)[None, :]
         self.intercept_ = np.array([shift - slope * units.zero / units.unit])
         scores = slope * scores + shift if known.any() else self._scores_of(training.X)[:, 0]
         self.roc_fpr_, self.roc_tpr_, self.roc_thresholds_ = kept_curve(target > 0, scores)
         self.training_score_ = score
+
+    def _packed(self) -> np.ndarray:
+        return self.surrogate_coef_
 
     def _ranking(self, rows: Any, target: np.ndarray, listed: np.ndarray | None = None) -> Ranking:
         """The pairs of the rows listed, or of all."""
@@ -346,8 +352,12 @@ class RegionClassifier(TwoClassRobust):
 
     def _check_fitted(self) -> None:
         super()._check_fitted()
-        for name in ("roc_fpr_", "roc_tpr_", "roc_thresholds_"):
+        for name in ("surrogate_coef_", "roc_fpr_", "roc_tpr_", "roc_thresholds_"):
             check_finite(name, getattr(self, name, None))
+        if self.surrogate_coef_.shape != (self.n_features_in_,):
+            raise ValueError(
+                f"surrogate_coef_ must have {self.n_features_in_} numbers, got shape {self.surrogate_coef_.shape}"
+            )
         shapes = {np.shape(curve) for curve in (self.roc_fpr_, self.roc_tpr_, self.roc_thresholds_)}
         if len(shapes) > 1 or shapes & {(), (0,)} or self.roc_fpr_.ndim != 1:
             raise ValueError(f"roc_fpr_, roc_tpr_ and roc_thresholds_ must be three lists of one length, got {shapes}")

@@ -10,11 +10,11 @@ from sklearn.utils.validation import _check_y, check_consistent_length, validate
 from xrisk.applications.arguments import as_number
 from xrisk.applications.chain_arguments import Names, chain_of, finite_rewards
 from xrisk.applications.policy import averaged_problem, penalty_on, residual_problem, residual_squares, state_features
-from xrisk.certificate import NOTHING_PROVED
-from xrisk.certificate.least_squares import STEPS, ProvedPoint, Squares, certify_squares, look_at, ridge_below
+from xrisk.certificate import NOTHING_PROVED, is_perfect
+from xrisk.certificate.least_squares import STEPS, ProvedPoint, Squares, certify_squares, ridge_below
 from xrisk.data.matrices import refuse_broken
 from xrisk.data.rows import refuse_masked
-from xrisk.estimators.base import FITTED, PERFECT, SOLVING, LinearRobust, Training, settled
+from xrisk.estimators.base import FITTED, SOLVING, LinearRobust, Training, settled
 from xrisk.estimators.watching import with_callbacks
 from xrisk.functions import NoPenalty
 from xrisk.functions.parameters import require
@@ -23,6 +23,7 @@ from xrisk.problem import Problem
 from xrisk.registry import savable
 from xrisk.run import Result, Stop
 from xrisk.solvers.card import suits
+from xrisk.solvers.newton.smoothed import SAME
 
 SAMPLINGS = ("simulator", "uniform", "exact")  # the first that a solver can use
 
@@ -64,7 +65,8 @@ class PolicyEvaluator(LinearRobust):
     Notes
     -----
     Without a penalty the certificate closes where the residuals determine w and are not almost zero, for up to 2,000
-    features. Where values fit without residual the fit ends when the objective is 1e-12 of that of w = 0.
+    features. Where values fit without residual the fit ends when the objective is 1e-12 of the mean square of the
+    rewards about their mean.
 
     A solver spec is run on sampled successors: drawn from the transitions, or uniformly with weights if the solver
     asks for samples that are equally likely.
@@ -173,7 +175,6 @@ class PolicyEvaluator(LinearRobust):
     def _settled(self, problem: Problem, result: Result, training: Training) -> Result:
         """The result proved of the residuals themselves: rewritten, the objective errs by rounding."""
         F = self._squares(training)
-        start = look_at(F, np.zeros(result.w.size), doubled=False).value
 
         def prove(hurried: bool) -> ProvedPoint:
             tol, steps = np.inf if hurried else self.tol, STEPS if isinstance(self.solver, str) else 0
@@ -184,7 +185,7 @@ class PolicyEvaluator(LinearRobust):
         if known.relative <= self.tol:
             stop = Stop.CONVERGED
         elif stop in (Stop.CONVERGED, Stop.PERFECT, Stop.ROUNDING):
-            stop = Stop.PERFECT if known.primal <= PERFECT * start else Stop.ROUNDING
+            stop = Stop.PERFECT if is_perfect(known, _spread(F)) else Stop.ROUNDING
         return replace(settled(result, proof), stop=stop)
 
     def _squares(self, training: Training) -> Squares:
@@ -223,6 +224,18 @@ class PolicyEvaluator(LinearRobust):
     def predict(self, X: Any) -> np.ndarray:
         """The value of each state, φᵀw."""
         return self._scores(X)[:, 0]
+
+
+def _spread(F: Squares) -> float:
+    """The mean square of the rewards about their mean, beside which a perfect fit leaves next to nothing.
+
+    Rewards that are all the same are measured by what they are instead.
+    """
+    rewards = F.residuals(np.zeros(F.linear.size), False).value
+    apart = rewards - F.share @ rewards / F.share.sum()
+    if np.abs(apart).max() <= SAME * np.abs(rewards).max():
+        apart = rewards
+    return F.factor * float(F.share @ apart**2)
 
 
 def _trajectory(states: int) -> tuple[np.ndarray, np.ndarray]:
