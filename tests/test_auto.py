@@ -11,6 +11,7 @@ import xrisk.functions as fn
 from tests.conftest import table
 from xrisk import Budget, Stop, datasets
 from xrisk.auto import Auto, planned
+from xrisk.auto import solver as auto_solver
 from xrisk.datasets import make_groups
 from xrisk.inner import group_passes, inner_samples
 from xrisk.inner.passes import walk_apart
@@ -401,16 +402,17 @@ def test_no_full_batch_method_ends_above_its_start(solver, steps):
     assert problem.value(result.w) == pytest.approx(result.value, rel=1e-12)
 
 
-def test_a_sample_that_misses_far_rows_does_not_lead_astray():
-    rows = np.random.default_rng(0).standard_normal((3000, 3))
-    y = np.where(rows[:, 0] + np.cos(np.arange(3000.0)) > 0, 1.0, -1.0)
-    rows[5] = -1e3 * y[5] * np.array([1.0, 0.0, 0.0])  # alone in its group
-    groups = np.where(np.arange(3000) == 5, 2, np.arange(3000) % 2)
+def test_a_sample_that_leads_astray_is_not_gone_on_from():
     samples = {"least_rows": 10, "least_gain": 0.0, "call_seconds": 0.0, "shares": (0.01,)}
-    problem = stated(rows, y, groups, divergence="max")
-    result = solved(problem, **samples)
-    assert result.stop is Stop.CONVERGED
-    assert result.value <= problem.value(np.zeros(4)) * (1.0 + 1e-12)
+    rows = np.random.default_rng(0).standard_normal((20_000, 5))
+    staged, solver = Auto(**samples).prepare(stated(rows, np.where(rows[:, 0] > 0, 1.0, -1.0), np.arange(20_000) % 2))
+    state = solver.init(staged, np.zeros(6), np.random.default_rng(0))
+    assert not staged.stages[0].last
+    astray = state._replace(w=np.full(6, 1e6), value=np.nan)
+    last = next(k for k, stage in enumerate(staged.stages) if stage.last)
+    begun = auto_solver._begin(staged, astray, last, 1e-3)
+    assert begun.value <= state.first * (1.0 + 1e-12)
+    assert auto_solver._run(staged, begun).value <= state.first * (1.0 + 1e-12)
 
 
 @pytest.mark.parametrize("loss", ["squared", "hinge"])

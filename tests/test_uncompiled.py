@@ -61,6 +61,8 @@ FITS = {
     "groups, max, hinge": 'GroupDROClassifier(divergence="max", l2=0.1, loss="hinge").fit(X, y, groups=groups)',
     "groups, kl": 'GroupDROClassifier(divergence="kl", l2=0.1).fit(X, y, groups=groups)',
     "rows, cvar, hinge": 'DROClassifier("cvar", alpha=0.3, loss="hinge").fit(X, y)',
+    "rows, kl, huber": 'DRORegressor("kl", radius=0.3, loss="huber").fit(X, X[:, 0] + groups)',
+    "rows, cvar, absolute": 'DRORegressor("cvar", alpha=0.5, loss="absolute").fit(X, X[:, 0] + groups)',
     "rows, chi2, hinge": 'DROClassifier("chi2", radius=0.3, loss="hinge").fit(X, y)',
 }
 

@@ -45,6 +45,18 @@ def products(rows):
 FIRST = {}
 
 
+@pytest.mark.skipif(os.cpu_count() == 1, reason="one core has one thread of BLAS anyway")
+@pytest.mark.parametrize("shape", [(40_000, 24), (5_000, 300)], ids=str)
+def test_a_fit_of_rows_is_the_same_bits_for_any_number_of_threads_of_blas(shape):
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal(shape)
+    y = np.where(rows[:, 0] + rng.standard_normal(len(rows)) > 0, 1, -1)
+    model = xrisk.DROClassifier("cvar", alpha=0.9).fit(rows, y)
+    with threadpool_limits(1, user_api="blas"):
+        alone = xrisk.DROClassifier("cvar", alpha=0.9).fit(rows, y)
+    np.testing.assert_array_equal(model.coef_, alone.coef_)
+
+
 @pytest.mark.parametrize("kind", ROWS)
 def test_products_are_the_same_bits_for_any_number_of_threads(kind, workers):
     found = products(ROWS[kind])

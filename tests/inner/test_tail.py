@@ -1,5 +1,6 @@
 """Losses of pairs in the tail: values and subgradients against brute force, ties among them."""
 
+import signal
 import tracemalloc
 
 import numpy as np
@@ -10,8 +11,11 @@ from tests.conftest import table
 from xrisk.data.threads import Interrupted, interruptible
 from xrisk.functions import ExponentialLoss, HingeLoss, Logistic, SmoothedHinge, Squared, SquaredHinge
 from xrisk.functions.loss import loss_slope, loss_value
-from xrisk.inner import Pairs, Tail, as_rows, draw, exact_values, exact_vjp, inner_samples, new_batch
+from xrisk.inner import Pairs, Tail, as_rows, draw, exact_values, exact_vjp, inner_samples, new_batch, pair_passes
+from xrisk.inner.passes import add_hessian, column_sizes, jacobian, scores_at, scores_only
+from xrisk.inner.sorted_pairs import pair_terms
 from xrisk.inner.tail import corner, tail_of, top_weights
+from xrisk.inner.visitors import SmoothedTerms
 
 LOSSES = [HingeLoss(), SquaredHinge(), Logistic(), ExponentialLoss(), SmoothedHinge(0.5)]
 X, Y, _ = table(n=60)
@@ -229,6 +233,54 @@ def test_a_pass_gives_way_within_bounded_work(g, monkeypatch):
     assert len(asked) >= ABOVE.size / 4
     with pytest.raises(Interrupted), interruptible(lambda: True):
         exact_values(g, W, out)
+
+
+def curvature_pass(g):
+    add_hessian(g, SmoothedTerms(1.0), scores_only(g, scores_at(g, W)), np.ones(ABOVE.size), np.ones(2), np.eye(4))
+
+
+def gradients_pass(g):
+    jacobian(g, SmoothedTerms(1.0), scores_only(g, scores_at(g, W)))
+
+
+@pytest.mark.usefixtures("plain")
+@pytest.mark.parametrize(
+    ("made", "loss", "least"),
+    [
+        (curvature_pass, Logistic(), ABOVE.size / 4),
+        (gradients_pass, Logistic(), ABOVE.size / 4),
+        (column_sizes, Logistic(), 2),
+        (lambda g: pair_passes._gap_sums(g, (X @ W)[:, None]), HingeLoss(), 1),
+        (lambda g: pair_terms(g.loss, AHEAD, BEHIND, np.ones(5), np.ones(6)), HingeLoss(), 2),
+    ],
+    ids=["curvature", "gradients", "sizes", "sorted", "sorted sums"],
+)
+def test_every_pass_over_pairs_gives_way(made, loss, least, monkeypatch):
+    monkeypatch.setattr("xrisk.inner.pair_passes.TILE", 4 * BELOW.size)
+    g, asked = tail(loss).pairs, []
+    with interruptible(lambda: asked.append(1)):
+        made(g)
+    assert len(asked) >= least
+    with pytest.raises(Interrupted), interruptible(lambda: True):
+        made(g)
+
+
+def test_ctrl_c_within_a_pass_over_pairs_ends_it(monkeypatch):
+    """It is pressed while the pairs are walked over, and heard before the next few of them."""
+    problem = xrisk.Problem(tail(Logistic()).pairs, xrisk.functions.Power(2.0), xrisk.functions.L2(0.1))
+    looked, begun = pair_passes.fill_pairs, []
+
+    def press(*arguments):
+        begun.append(1)
+        signal.raise_signal(signal.SIGINT)
+        return looked(*arguments)
+
+    monkeypatch.setattr(pair_passes, "fill_pairs", press)
+    monkeypatch.setattr(pair_passes, "specialise", lambda kernel, *specs: kernel)
+    monkeypatch.setattr(pair_passes, "CHUNK", 4 * BELOW.size)
+    result = xrisk.minimize(problem, xrisk.solvers.Auto(), budget=xrisk.Budget(iterations=100))
+    assert result.stop is xrisk.Stop.INTERRUPTED
+    assert 1 <= len(begun) < ABOVE.size / 4
 
 
 @every_loss

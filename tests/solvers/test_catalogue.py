@@ -88,3 +88,7 @@ def test_what_theory_asks_for_can_be_told_of_a_problem(name):
     met = {need.words: need.met(squares()) for need in card(name).theory}
     assert met.get("a Lipschitz outer function", False) is False
     assert met.get("a non-decreasing outer function or affine inner functions", True) is True
+
+
+def test_the_rate_of_fastdro_is_that_of_table_1_of_the_scdro_paper():
+    assert CATALOGUE["fastdro"].card().rate.startswith("convex 1/ε³")

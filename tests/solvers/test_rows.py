@@ -203,11 +203,23 @@ def test_far_rows_outside_the_sample_do_not_lead_astray(numbers, seed, monkeypat
     assert result.value <= np.log(2.0) * (1.0 + 1e-12)
 
 
-def test_from_a_start_among_far_rows_no_step_rises():
-    rows, y = with_far_rows(0)
-    problem = sample_dro(rows, y, ambiguity="kl", strength=1.0, l2=1e-3, fit_intercept=True)
-    w0 = np.array([1.0, 0.0, 0.0, 0.0, 0.0])  # what the other rows want
-    for steps in (1, 3, 6):
-        found = xrisk.minimize(problem, RowNewton(), w0, budget=xrisk.Budget(iterations=steps))
-        assert found.value <= problem.value(w0)
-    assert solved(problem).certificate.relative <= 1e-6
+def test_a_sample_whose_solution_is_worse_than_zero_is_not_begun_with(monkeypatch):
+    monkeypatch.setattr(newton_rows, "sample_solution", lambda task: np.full(task.columns.size, 1e6))
+    problem = stated(KLRisk(1.0))
+    state = RowNewton().init(row_task(problem), np.zeros(4), RNG)
+    assert state.here <= problem.value(np.zeros(4)) * (1.0 + 1e-12)
+
+
+def test_a_step_does_not_rise_where_the_slope_at_its_end_is_small():
+    """Two lines, falling by 1 and soon rising by 0.4: at w = 1 most of the slope is gone, and the value is higher."""
+    problem = sample_dro([[1.0], [0.4]], [10.01, -10.0], ambiguity="kl", strength=1e-3, loss="absolute", l2=1e-9)
+    task = row_task(problem)
+    state = newton_rows.state_at(task, np.zeros(1), 1e-6, 1e-6, 1.0)
+    point = look(task, state.x, state.z, state.theta, ())
+    slope, level = float(gradient(task, point)[0]), newton_rows.smoothed_at(task, point)
+    assert slope < 0.0
+    end = look(task, state.x + 1.0, scores_at(task.inner, state.x + 1.0), state.theta, ())
+    assert abs(float(gradient(task, end)[0])) < 0.5 * abs(slope)
+    assert newton_rows.smoothed_at(task, end) > level + 0.3
+    found = newton_rows._searched(task, state, newton_rows.Way(np.ones(1), slope, level, np.zeros(0), state.theta))
+    assert newton_rows.smoothed_at(task, found) < level
