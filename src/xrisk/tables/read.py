@@ -60,7 +60,7 @@ def _read_parquet(path: str) -> Read:
     try:
         frame = pd.read_parquet(path)
     except ImportError as error:
-        raise ImportError(f"reading {path} needs pyarrow: pip install pyarrow") from error
+        raise ImportError(f"reading {path} needs pyarrow: pip install xrisk[parquet]") from error
     except Exception as error:  # pyarrow has a class of its own for every way a file can be damaged
         raise ValueError(f"{path} cannot be read as Parquet: {_first_line(error)}") from error
     frame.columns = [str(name) for name in frame.columns]
