@@ -211,6 +211,22 @@ def test_a_memory_map_of_many_rows_is_not_copied(tmp_path, dtype, columns):
     assert peak <= 0.2 * read.nbytes
 
 
+@pytest.mark.slow
+def test_rows_of_several_successors_are_not_copied():
+    n, rng = 100_000, np.random.default_rng(0)
+    rows, rewards = rng.standard_normal((n, 100)), rng.random(n)
+    followed = scipy.sparse.csr_array(
+        (np.full(8 * n, 1 / 8), rng.integers(0, n, 8 * n), np.arange(0, 8 * n + 1, 8)), shape=(n, n)
+    )
+    followed.sum_duplicates()
+    PolicyEvaluator().fit(rows[:2000], rewards[:2000])  # compiles
+    tracemalloc.start()
+    PolicyEvaluator().fit(rows, rewards, transitions=followed)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak <= 0.4 * rows.nbytes  # the transitions alone are a sixth
+
+
 def stated(monkeypatch, solver):
     held = []
     monkeypatch.setattr(PolicyEvaluator, "_solve", lambda self, problem, watchers: held.append(problem) or 1 / 0)

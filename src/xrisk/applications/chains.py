@@ -18,7 +18,7 @@ from xrisk.inner import Generated, GeneratedSimulator, Reweighted, Simulated
 from xrisk.inner.generated import generated_means
 
 MANY = 2**23  # numbers: residuals of more are computed whenever they are read, if they have few successors
-FEW = 4  # successors of a state, on average
+FEW = 16  # successors of a state, on average: so many take twice the time of stored residuals, and a third of the room
 AHEAD = 8  # transitions whose features are asked for before they are read
 
 
