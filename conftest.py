@@ -1,5 +1,6 @@
-"""In which order tests run, and how the examples of docstrings do."""
+"""In which order tests run, how the examples of docstrings do, and what the garbage collector leaves alone."""
 
+import gc
 import random
 from contextlib import nullcontext
 
@@ -16,6 +17,13 @@ def pytest_collection_modifyitems(config, items):
     seed = config.getoption("--shuffle")
     if seed is not None:
         random.Random(seed).shuffle(items)
+
+
+def pytest_collection_finish(session):
+    """What is there once all tests are collected stays: the garbage collector looks elsewhere, which saves a tenth."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 50)
 
 
 @pytest.fixture(autouse=True)

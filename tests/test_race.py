@@ -10,6 +10,7 @@ import pytest
 import xrisk
 from tests.conftest import table
 from xrisk import Budget
+from xrisk.compile import uncompiled
 from xrisk.race import PAPER, PROBLEMS, as_dict, as_markdown, cells, draw_race, race, with_setting
 from xrisk.race.grid import neighbours
 from xrisk.race.phrases import rows, slope
@@ -23,6 +24,9 @@ from xrisk.solvers.catalogue import rows as method_rows
 DOCS = Path(__file__).parents[1] / "docs"
 
 
+CALLS = 4800  # fifty iterations, in plain Python
+
+
 def chi2():
     return xrisk.group_dro(*table(), divergence="chi2", lam=1.0, l2=0.1)
 
@@ -30,7 +34,8 @@ def chi2():
 @pytest.fixture(scope="module")
 def found():
     solvers = {"alexr": ALEXR(), "sox": SOX(), "wild": SOX(step=1e200)}
-    return race(chi2(), solvers, budget=Budget(oracle_calls=2e4), seeds=[0, 1, 2], title="χ² of six groups")
+    with uncompiled():
+        return race(chi2(), solvers, budget=Budget(oracle_calls=CALLS), seeds=[0, 1, 2], title="χ² of six groups")
 
 
 @pytest.mark.slow
@@ -49,7 +54,7 @@ def test_gaps_are_to_the_certified_optimum(found):
 
 def test_every_run_keeps_to_the_budget(found):
     calls = [heat.points[-1].oracle_calls for entry in found.entries[:2] for heat in entry.heats]
-    assert all(1.9e4 < each <= 2e4 for each in calls)
+    assert all(0.95 * CALLS < each <= CALLS for each in calls)
 
 
 def test_a_run_that_diverges_counts_as_infinitely_far(found):
@@ -61,9 +66,9 @@ def test_a_run_that_diverges_counts_as_infinitely_far(found):
     assert math.isnan(slope(found, last))
 
 
-def test_a_heat_is_the_run_of_its_seed(found):
+def test_a_heat_is_the_run_of_its_seed(found, plain):
     entry = next(entry for entry in found.entries if entry.name == "sox")
-    result = xrisk.minimize(chi2(), SOX(), budget=Budget(oracle_calls=2e4), rng=1)
+    result = xrisk.minimize(chi2(), SOX(), budget=Budget(oracle_calls=CALLS), rng=1)
     assert entry.heats[1].seed == 1
     assert entry.heats[1].points[-1].value == result.value
 

@@ -72,6 +72,7 @@ def test_oracle_calls_are_never_exceeded(cvar_problem, plain):
     assert (result.progress.iterations, result.progress.oracle_calls) == (4, 96)
 
 
+@pytest.mark.usefixtures("plain")
 def test_seconds_end_a_run(cvar_problem):
     result = minimize(cvar_problem, SOLVER, budget=Budget(seconds=0.2), rng=0)
     assert result.stop is Stop.SECONDS
@@ -79,6 +80,7 @@ def test_seconds_end_a_run(cvar_problem):
     assert result.progress.iterations > 0
 
 
+@pytest.mark.usefixtures("plain")
 def test_the_clock_runs_only_around_the_solver(cvar_problem):
     def sleepy(seen):
         time.sleep(0.05)
