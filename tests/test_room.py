@@ -370,6 +370,7 @@ def test_thresholds_per_block_move_only_when_sampled():
         assert (state.thresholds != before).sum() <= 1
 
 
+@pytest.mark.slow
 def test_thresholds_per_block_reach_the_optimum():
     X, y, groups = table()
     problem = xrisk.group_dro(X, y, groups, l2=0.1)
@@ -567,6 +568,7 @@ def test_snapshots_and_full_passes():
     assert result.progress.oracle_calls == 2 * (2 * 20_000 + 100 * 240)
 
 
+@pytest.mark.slow
 def test_budgets_count_full_passes():
     result = minimize(squares(), Snapshots(), budget=Budget(oracle_calls=1000), rng=0)
     assert result.progress.iterations == 130

@@ -68,7 +68,7 @@ each_long = pytest.mark.parametrize("case", plain_first(CASES) + compiled(CASES)
 each_plain = pytest.mark.parametrize("case", plain(CASES), indirect=True)
 each_compiled = pytest.mark.parametrize("case", compiled(CASES), indirect=True)
 each_kernel = pytest.mark.parametrize("case", compiled(KERNELS), indirect=True)
-each_sampled = pytest.mark.parametrize("case", plain(SAMPLED) + compiled(SAMPLED), indirect=True)
+each_sampled = pytest.mark.parametrize("case", plain_first(SAMPLED) + compiled(SAMPLED), indirect=True)
 FIRST_SAMPLED = [case for case in FIRST if case in SAMPLED]
 each_sampled_class = pytest.mark.parametrize("case", plain(FIRST_SAMPLED) + compiled(FIRST_SAMPLED), indirect=True)
 each_sampled_plain = pytest.mark.parametrize("case", plain(SAMPLED), indirect=True)
