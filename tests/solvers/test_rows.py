@@ -210,6 +210,18 @@ def test_a_sample_whose_solution_is_worse_than_zero_is_not_begun_with(monkeypatc
     assert state.here <= problem.value(np.zeros(4)) * (1.0 + 1e-12)
 
 
+@pytest.mark.parametrize(("constant", "ended"), [(1.0, xrisk.Stop.CONVERGED), (0.0, None)])
+def test_a_best_point_that_is_certified_ends_the_method_unless_it_is_a_constant(constant, ended):
+    """Where the method is now may be a little worse than the best point before."""
+    problem = stated(KLRisk(1.0))
+    task, best = row_task(problem), solved(problem)
+    there = newton_rows.state_at(task, 0.9 * newton_rows.inward(task.centre, best.w), 1e-3, 1e-3, 1.0)
+    state = there._replace(w=best.w, value=best.value, constant=constant * there.here)
+    assert state.here > state.value
+    found = newton_rows._certified(task, RowNewton(0.5), state)
+    assert newton_rows.ENDINGS[found.ended] is ended
+
+
 def test_a_step_does_not_rise_where_the_slope_at_its_end_is_small():
     """Two lines, falling by 1 and soon rising by 0.4: at w = 1 most of the slope is gone, and the value is higher."""
     problem = sample_dro([[1.0], [0.4]], [10.01, -10.0], ambiguity="kl", strength=1e-3, loss="absolute", l2=1e-9)

@@ -323,7 +323,8 @@ def _followed(problem: Staged, solver: Auto, state: AutoState) -> AutoState:
     state, brought = _certified(problem, solver, _kept(problem, state), run, known_slopes(stage.solver, run))
     reached, stop = solver.reached(bounds(state), state.size), known_stop(stage.solver, run)
     more = state.tries + 1 < IN_VAIN and stop is Stop.CONVERGED and state.tol > LEAST_TOL
-    if reached and not (run.value > state.value and more):  # the start may be as good as the tolerance, but no model
+    is_start = run.value > state.value >= state.first  # it may be as good as the tolerance, but it is no model
+    if reached and not (is_start and more):
         return state._replace(ended=ENDINGS.index(reached))
     give_way()  # a certificate that was cut short is not one in vain
     tries = 0 if brought and not reached else state.tries + 1

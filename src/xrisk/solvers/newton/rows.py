@@ -81,6 +81,7 @@ class RowState(NamedTuple):
     tol: float  # what the estimate is asked for
     value: float  # objective at w
     here: float  # objective at x
+    constant: float  # objective at the centre, if the method began there
     gap: float  # estimate of here − optimum
     best: float  # the smallest so far
     primal: float  # proved upper bound on the objective at w
@@ -246,7 +247,7 @@ def state_at(task: RowTask, x: np.ndarray, theta: float, tol: float, size: float
     point = look(task, x, z, theta, ())
     value, y = value_at(task, point), _dual(point)
     return RowState(
-        outward(task.centre, x), x, z, y, np.array(point.case.near), theta, tol, value, value,
+        outward(task.centre, x), x, z, y, np.array(point.case.near), theta, tol, value, value, np.inf if x.any() else value,
         np.inf, np.inf, np.inf, -np.inf, size, 0, 0, 0, int(task.passes[0]), int(task.passes[1]), 0,
     )  # fmt: skip
 
@@ -376,9 +377,9 @@ def _certified(task: RowTask, solver: RowNewton, state: RowState) -> RowState:
     if not _reached(solver, state) and state.gap <= state.tol * abs(state.here):
         state = _with_proof(task, solver, state, _moved_dual(task, state))
     reached = _reached(solver, state)
-    if reached and (state.here <= state.value or state.tries >= IN_VAIN):
+    if reached and (state.here <= state.value or state.value < state.constant or state.tries >= IN_VAIN):
         return state._replace(ended=ENDINGS.index(reached))
-    if reached:  # the start is as good as the tolerance: a model is worth a few steps more
+    if reached:  # a constant is as good as the tolerance: a model is worth a few steps more
         return state._replace(tol=0.2 * state.tol, tries=state.tries + 1)
     if state.gap > state.tol * abs(state.here) and state.since <= STUCK:
         return state
