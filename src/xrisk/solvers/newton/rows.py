@@ -246,9 +246,10 @@ def state_at(task: RowTask, x: np.ndarray, theta: float, tol: float, size: float
     z = scores_at(task.inner, x)
     point = look(task, x, z, theta, ())
     value, y = value_at(task, point), _dual(point)
+    constant = np.inf if x.any() else value
     return RowState(
-        outward(task.centre, x), x, z, y, np.array(point.case.near), theta, tol, value, value,
-        np.inf if x.any() else value, np.inf, np.inf, np.inf, -np.inf, size, 0, 0, 0, int(task.passes[0]), int(task.passes[1]), 0,
+        outward(task.centre, x), x, z, y, np.array(point.case.near), theta, tol, value, value, constant,
+        np.inf, np.inf, np.inf, -np.inf, size, 0, 0, 0, int(task.passes[0]), int(task.passes[1]), 0,
     )  # fmt: skip
 
 
