@@ -7,7 +7,8 @@ import numpy as np
 
 import xrisk
 from xrisk.datasets import load_adult
-from xrisk.report.phrases import summary, verdict
+from xrisk.objectives import WorstGroups
+from xrisk.objectives.worst_groups import summary, verdict
 from xrisk.study import compare
 from xrisk.tables import Part
 
@@ -25,12 +26,12 @@ def main() -> None:
         return Part(table.X[kept], table.y[kept], names[table.groups[kept]])
 
     model = xrisk.GroupDROClassifier(divergence="max", l2=L2, random_state=0)
-    study = compare(model, rows(train), rows(validation), rows(test))
+    study = compare(WorstGroups(model), rows(train), rows(validation), rows(test))
     sizes = study.sizes
-    print(f"{sizes['groups']} groups, {sizes['train_rows']:,} training rows, {study.judged_rows:,} test rows\n")
+    print(f"{sizes['groups']} groups, {sizes['train_rows']:,} training rows, {sizes['test_rows']:,} test rows\n")
     print(summary(study))
     for arm in study.arms:
-        print(f"{arm.name + ', worst group:':<26}{arm.worst.name}, {arm.worst.n} rows")
+        print(f"{arm.name + ', worst group:':<26}{arm.test.worst.name}, {arm.test.worst.n} rows")
     print(f"\n{verdict(study)}")
 
 

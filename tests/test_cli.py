@@ -513,7 +513,7 @@ def test_without_its_packages_the_command_says_what_to_install(monkeypatch, caps
 @pytest.mark.slow
 def test_xrisk_can_be_imported_without_the_packages_of_the_command_line():
     code = "import sys; sys.modules.update(dict.fromkeys(('click', 'rich', 'jinja2', 'pandas'))); import xrisk.report"
-    assert python("-c", f"{code}, xrisk.study, xrisk.tables").returncode == 0
+    assert python("-c", f"{code}, xrisk.study, xrisk.tables, xrisk.objectives").returncode == 0
 
 
 @pytest.mark.slow

@@ -35,7 +35,8 @@ metrics  datasets  tables
 persistence
 estimators
 study
-report  race
+report
+objectives  race
 cli
 """
 PLACE = {name: (line, name) for line, names in enumerate(ORDER.split("\n")) for name in names.split()}

@@ -110,8 +110,11 @@ def test_evaluate_leaves_out_rows_of_other_classes_and_without_one(told, folder,
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--metric", "accuracy"), "--metric goes with a model of groups, this one ranks two classes"),
-        (("--min-group-size", "5"), "--min-group-size goes with a model of groups"),
+        (("--metric", "accuracy"), "--metric goes with --objective group-dro, not with two-way-partial-auc"),
+        (
+            ("--min-group-size", "5"),
+            "--min-group-size goes with --objective group-dro or dro, not with two-way",
+        ),
     ],
 )
 def test_evaluate_refuses_options_of_groups(told, folder, words, said):
@@ -160,7 +163,10 @@ def test_of_several_strengths_the_verdict_is_on_test_rows(table):
             "--groups goes with --objective group-dro or dro, not with two-way",
         ),
         ((*TWO_WAY, "--alpha", "0.1"), "--alpha goes with --objective group-dro"),
-        ((*ONE_WAY, "--max-fpr", "0.5"), "--max-fpr goes with --objective two-way-partial-auc, not with partial-auc"),
+        (
+            (*ONE_WAY, "--max-fpr", "0.5"),
+            "--max-fpr goes with --objective two-way-partial-auc or p-norm-push, not with partial-auc",
+        ),
         (
             ("--min-tpr", "0.5"),
             "--min-tpr goes with --objective two-way-partial-auc or partial-auc, not with group-dro",
@@ -205,3 +211,29 @@ def test_a_well_formed_file_of_a_wrong_model_is_refused_in_a_sentence(told, fold
     done = run("evaluate", tmp_path / "wrong.xrisk", folder / "others.csv")
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
     assert said in done.stderr
+
+
+def test_the_top_of_a_ranking_is_asked_for_by_a_word_of_its_own(table, tmp_path):
+    """An objective that is one file: fitted, judged, saved, evaluated, with a page."""
+    page, model = tmp_path / "page.html", tmp_path / "push.xrisk"
+    words = ("--target", "y", "--objective", "p-norm-push", "--p", "8", "--positive", "ill")
+    done = run("fit", table, *words, "--save", "ranking", "--out", model, "--report", page)
+    assert done.exit_code == 0, done.output
+    assert "partial AUC (FPR ≤ 10\u202f%)" in done.stdout
+    assert "Proved optimal to within" in done.stdout
+    assert "the p-norm, p = 8, of what the positives lose" in page.read_text()
+    kept = xrisk.load(model)
+    assert (kept.objective, kept.model.p) == ("p-norm-push", 8.0)
+    found = json.loads(run("evaluate", model, table, "--json").stdout)
+    assert found["asked"]["max_fpr"] == 0.1
+    assert found["low"] <= found["score"] <= found["high"]
+
+
+def test_a_model_of_an_objective_that_is_none_is_refused(table, tmp_path):
+    model = tmp_path / "m.xrisk"
+    run("fit", table, "--target", "y", *TWO_WAY, "--positive", "ill", "--out", model)
+    kept = xrisk.load(model)
+    xrisk.save(kept.set_params(objective="nothing"), model)
+    done = run("evaluate", model, table)
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    assert "is a model of the objective 'nothing', which is none of" in done.stderr

@@ -3,15 +3,17 @@
 import itertools
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import xrisk
 from tests.test_report import PERFECT, data_of, perfect, screen, tags_of
-from xrisk.report import render_ranking, write_ranking_report
-from xrisk.report.ranking import chance, curve_panels, extra_title, proof, region, verdict
-from xrisk.study import Difference, compare_rankings
+from xrisk.objectives import RarePositives
+from xrisk.objectives.rare_positives import chance, curve_panels, extra_title, region, verdict
+from xrisk.report import render, write_report
+from xrisk.study import Difference, compare
 from xrisk.tables import RankedClasses, parts
 
 pytest.importorskip("jinja2")
@@ -33,17 +35,17 @@ def rows():
 def study(rows):
     model = xrisk.TwoWayPartialAUCClassifier(anchor=0.1, start="logistic", random_state=0)
     names = {"title": f"About {NASTY}", "notes": (f"Note {NASTY}",)}
-    return compare_rankings(model, *rows, classes=("no", NASTY), **names)
+    return compare(RarePositives(model, ("no", NASTY)), *rows, **names)
 
 
 @pytest.fixture(scope="module")
 def one_way(rows):
-    return compare_rankings(xrisk.PartialAUCClassifier(0.6, surrogate="convex", random_state=0), *rows)
+    return compare(RarePositives(xrisk.PartialAUCClassifier(0.6, surrogate="convex", random_state=0)), *rows)
 
 
 @pytest.fixture(scope="module")
 def page(study):
-    return render_ranking(study)
+    return render(study)
 
 
 @pytest.fixture(scope="module")
@@ -96,14 +98,19 @@ def test_curves_rise_from_corner_to_corner(study):
 
 
 def test_where_everything_counts_there_is_one_panel(study):
-    everything = study._replace(ranked=study.ranked._replace(min_tpr=0.0, max_fpr=1.0))
+    model = xrisk.TwoWayPartialAUCClassifier(min_tpr=0.0, max_fpr=1.0)
+    everything = study._replace(objective=replace(study.objective, model=model))
+    assert len(curve_panels(study)) == 2
     assert len(curve_panels(everything)) == 1
 
 
 def test_a_curve_outside_the_region_leaves_it_empty(study):
     arm = study.asked
-    low = arm.curve._replace(fpr=np.array([0.0, 1.0, 1.0]), tpr=np.array([0.0, 0.1, 1.0]), polygon=np.empty((0, 2)))
-    page = render_ranking(study._replace(arms=(*study.arms[:-1], arm._replace(curve=low))))
+    low = arm.test.curve._replace(
+        fpr=np.array([0.0, 1.0, 1.0]), tpr=np.array([0.0, 0.1, 1.0]), polygon=np.empty((0, 2))
+    )
+    outside = arm._replace(test=arm.test._replace(curve=low))
+    page = render(study._replace(arms=(*study.arms[:-1], outside)))
     assert "<polygon" not in page
 
 
@@ -114,20 +121,21 @@ def test_a_bounded_surrogate_is_said_to_have_no_certificate(page):
 
 @pytest.mark.slow
 def test_a_convex_surrogate_shows_its_certificate(one_way):
-    page = render_ranking(one_way)
-    assert proof(one_way).headline.startswith("Proved optimal to within")
-    assert proof(one_way).headline in page
+    page = render(one_way)
+    headline = one_way.objective.proof(one_way).headline
+    assert headline.startswith("Proved optimal to within")
+    assert headline in page
     assert "has no certificate" not in page
 
 
 def test_a_perfect_fit_of_a_convex_surrogate_is_said_to_be_perfect(one_way):
-    from xrisk.cli.ranking import _tell
+    from xrisk.cli.app import tell
 
     found = one_way._replace(arms=(*one_way.arms[:-1], perfect(one_way.asked)))
-    page = render_ranking(found)
+    page = render(found)
     assert f"<strong>{PERFECT}</strong>" in page
     assert "100.000\u202f%" not in page
-    assert f"{PERFECT}. What is left to gain is smaller" in screen(_tell, found)
+    assert f"{PERFECT}. What is left to gain is smaller" in screen(tell, found)
 
 
 def test_a_fit_that_was_cut_short_is_said_to_be(study):
@@ -135,13 +143,13 @@ def test_a_fit_that_was_cut_short_is_said_to_be(study):
     model.__dict__.update(vars(study.asked.model), stop_=xrisk.Stop.SECONDS)
     cut = study._replace(arms=(*study.arms[:-1], study.asked._replace(model=model)))
     assert not cut.is_done
-    assert f"The fit was cut short: {xrisk.Stop.SECONDS}." in proof(cut).text
+    assert f"The fit was cut short: {xrisk.Stop.SECONDS}." in cut.objective.proof(cut).text
 
 
 def test_few_positives_are_said_in_the_page(study, page):
     assert "Few rows decide: of 15 validation rows" in page
     enough = study.asked._replace(test=study.asked.test._replace(positives=40))
-    assert "Few rows decide" not in render_ranking(study._replace(arms=(*study.arms[:-1], enough)))
+    assert "Few rows decide" not in render(study._replace(arms=(*study.arms[:-1], enough)))
 
 
 @pytest.mark.parametrize(
@@ -172,5 +180,5 @@ def test_the_region_is_said_as_it_was_asked_for(ranked, said, beside, level):
 
 
 def test_the_file_is_the_page(study, page, tmp_path):
-    write_ranking_report(tmp_path / "r.html", study)
+    write_report(tmp_path / "r.html", study)
     assert (tmp_path / "r.html").read_text(encoding="utf-8") == page

@@ -9,8 +9,9 @@ from sklearn.metrics import roc_auc_score
 
 import xrisk
 from xrisk.metrics import partial_auc_difference, partial_auc_interval, partial_auc_score
-from xrisk.study import compare_rankings, judge_ranking
-from xrisk.study.ranked import few_rows
+from xrisk.objectives import RarePositives
+from xrisk.objectives.rare_positives import few_rows, judge_ranking
+from xrisk.study import compare
 from xrisk.study.verdict import Difference, simplest
 from xrisk.tables import RankedClasses, parts
 
@@ -36,7 +37,7 @@ def rows():
 
 @pytest.fixture(scope="module")
 def study(rows):
-    return compare_rankings(quick(), *rows)
+    return compare(RarePositives(quick()), *rows)
 
 
 @pytest.mark.slow
@@ -60,7 +61,7 @@ def test_every_model_is_judged_by_the_metrics_of_the_same_rows(study, rows, k):
     assert arm.test.score == partial_auc_score(validation.y, scores, **region) == arm.validation
     assert (arm.test.low, arm.test.high) == partial_auc_interval(validation.y, scores, **region, random_state=0)
     assert arm.test.auc == roc_auc_score(validation.y, scores)
-    assert arm.curve.score == pytest.approx(arm.test.score)
+    assert arm.test.curve.score == pytest.approx(arm.test.score)
 
 
 def test_differences_are_paired(study, rows):
@@ -101,15 +102,15 @@ def test_too_few_positives_are_refused_before_a_fit(rows):
     kept = np.concatenate([four, np.flatnonzero(~validation.y)])
     small = type(validation)(*(part[kept] for part in validation))
     with pytest.raises(ValueError, match="must hold at least 5 of class 'True', they hold 4"):
-        compare_rankings(quick(), train, small)
+        compare(RarePositives(quick()), train, small)
 
 
 @pytest.mark.slow
 def test_of_several_strengths_each_logistic_model_gets_its_best(rows):
     train, held = rows
     last = parts(held.X, held.y, held.y, validation=0.5)
-    study = compare_rankings(quick(), train, *last, l2=(1e-3, 10.0))
-    alone = [compare_rankings(quick(), train, *last, l2=(each,)) for each in (1e-3, 10.0)]
+    study = compare(RarePositives(quick()), train, *last, l2=(1e-3, 10.0))
+    alone = [compare(RarePositives(quick()), train, *last, l2=(each,)) for each in (1e-3, 10.0)]
     for k in range(2):
         assert study.arms[k].validation == max(each.arms[k].validation for each in alone)
     assert (study.judged_on, study.asked.l2) == ("test", None)
@@ -117,7 +118,7 @@ def test_of_several_strengths_each_logistic_model_gets_its_best(rows):
 
 def test_the_rows_that_choose_a_strength_cannot_judge_it(rows):
     with pytest.raises(ValueError, match="test must be given to choose from 2 l2"):
-        compare_rankings(quick(), *rows, l2=(1e-3, 1.0))
+        compare(RarePositives(quick()), *rows, l2=(1e-3, 1.0))
 
 
 def test_a_bounded_surrogate_has_no_certificate_in_json(study):
@@ -129,16 +130,45 @@ def test_a_bounded_surrogate_has_no_certificate_in_json(study):
 
 
 def test_a_convex_surrogate_has_one(rows):
-    study = compare_rankings(xrisk.PartialAUCClassifier(0.5, surrogate="convex", random_state=0), *rows)
+    study = compare(RarePositives(xrisk.PartialAUCClassifier(0.5, surrogate="convex", random_state=0)), *rows)
     told = json.loads(json.dumps(study.to_dict(), allow_nan=False))
     assert told["certified"]
     assert told["certificate"]["relative"] <= 1e-2
-    assert study.ranked.max_fpr == 1.0
+    assert study.objective.ranked.max_fpr == 1.0
 
 
 @pytest.mark.slow
 def test_a_collapsed_surrogate_is_told_in_the_notes():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((400, 3)), np.arange(400) % 8 == 0
-    study = compare_rankings(xrisk.PartialAUCClassifier(0.5, surrogate="convex", l2=1e-2), *parts(X, y, y))
+    model = xrisk.PartialAUCClassifier(0.5, surrogate="convex", l2=1e-2)
+    study = compare(RarePositives(model), *parts(X, y, y))
     assert any(note.startswith("Ranking: the optimum of the convex surrogate is") for note in study.notes)
+
+
+@pytest.mark.parametrize(("surrogate", "error"), [("convex", ValueError), ("sigmoid", TypeError)])
+def test_another_surrogate_is_named_only_where_it_helps(rows, surrogate, error):
+    class Unknown:
+        def fit(self, X, y, **options):
+            raise TypeError("this problem is not known")
+
+    said = {
+        "convex": "^--surrogate convex cannot be used here: this problem is not known; sigmoid can$",
+        "sigmoid": "^this problem is not known$",
+    }[surrogate]
+    with pytest.raises(error, match=said):
+        RarePositives(quick(surrogate=surrogate)).fit("ranking", Unknown(), rows[0])
+
+
+def test_json_has_every_number_of_a_ranking(study):
+    told = study.to_dict()
+    assert set(told) == {
+        *("title", "description", "task", "metric", "rule", "asked", "recommended", "verdict", "caution", "judged_on"),
+        *("data", "models", "certificate", "certified", "stop", "start", "anchor", "settings", "notes", "versions"),
+        "seed",
+    }
+    assert (told["task"], told["metric"]) == ("ranking", "partial AUC")
+    for model in told["models"]:
+        about = {"key", "name", "minimises", "l2", "seconds", "finished"}
+        assert set(model) == {*about, "train", "validation", "test"}
+        assert set(model["test"]) == {*("score", "low", "high", "auc", "caught", "alarms", "positives", "negatives")}

@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 import xrisk
 from xrisk import Certificate, Stop
 from xrisk.datasets import make_spurious
+from xrisk.objectives import WorstGroups
+from xrisk.objectives.worst_groups import cards, proof, summary, verdict
 from xrisk.report import render, write_report
 from xrisk.report.figures import ticks
 from xrisk.report.page import _environment
-from xrisk.report.phrases import cards, proof, summary, verdict
 from xrisk.study import Difference, Verdict, compare
 from xrisk.tables import parts
 
@@ -39,8 +40,8 @@ def rows():
 
 @pytest.fixture(scope="module")
 def study(rows):
-    model = xrisk.GroupDROClassifier(alpha=0.5, l2=1e-2, random_state=0)
-    return compare(model, *rows, title=f"About {NASTY}", notes=(f"Note {NASTY}",))
+    objective = WorstGroups(xrisk.GroupDROClassifier(alpha=0.5, l2=1e-2, random_state=0))
+    return compare(objective, *rows, title=f"About {NASTY}", notes=(f"Note {NASTY}",))
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +54,8 @@ def regression():
     rng = np.random.default_rng(0)
     X, group = rng.standard_normal((450, 3)), np.arange(450) % 3
     y = X[:, 0] * (1.0 + group) + rng.standard_normal(450)
-    return compare(xrisk.GroupDRORegressor(alpha=1.0 / 3.0, l2=1e-2, random_state=0), *parts(X, y, group))
+    objective = WorstGroups(xrisk.GroupDRORegressor(alpha=1.0 / 3.0, l2=1e-2, random_state=0))
+    return compare(objective, *parts(X, y, group))
 
 
 def data_of(page):
@@ -96,17 +98,17 @@ def tags(page):
 
 def test_the_numbers_in_the_page_are_the_models(study, page):
     (found,) = data_of(page)
-    model = study.robust.model
+    model = study.asked.model
     assert found["certificate"]["primal"] == model.certificate_.primal
     assert found["certificate"]["dual"] == model.certificate_.dual
     assert [group["weight"] for group in found["groups"]] == model.group_weights_.tolist()
     assert [group["risk"] for group in found["groups"]] == model.group_risk_.tolist()
-    assert [each["worst"]["score"] for each in found["models"]] == [arm.worst.score for arm in study.arms]
+    assert [each["worst"]["score"] for each in found["models"]] == [arm.test.worst.score for arm in study.arms]
 
 
 def test_the_page_shows_the_worst_scores_in_words(study, page):
-    assert all(f"{100 * arm.worst.score:.1f}\u202f%" in page for arm in study.arms)
-    assert f"{study.robust.model.certificate_.dual:.6g}" in page
+    assert all(f"{100 * arm.test.worst.score:.1f}\u202f%" in page for arm in study.arms)
+    assert f"{study.asked.model.certificate_.dual:.6g}" in page
 
 
 def test_peoples_text_is_escaped(page):
@@ -148,23 +150,24 @@ def test_a_group_of_one_row_is_not_told_as_rows(study):
 
 
 def test_a_least_size_of_one_row_is_not_told_as_rows(rows):
-    found = compare(xrisk.GroupDROClassifier(alpha=0.5, l2=1e-2, random_state=0), *rows, min_group_size=1)
+    found = compare(WorstGroups(xrisk.GroupDROClassifier(alpha=0.5, l2=1e-2, random_state=0), min_group_size=1), *rows)
     assert "1 validation rows" not in render(found)
     assert "4 groups of at least 1 validation row;" in verdict(found)
 
 
 def test_small_groups_are_folded_and_said_to_be_left_out(study, page):
-    few = study.verdict.small
-    assert few == 2
+    few = len(study.arms[0].test.small)
+    assert few == study.to_dict()["verdict"]["small"] == 2
     assert (
         f"<summary>{few} groups of fewer than 30 validation rows in numbers, left out of the verdict</summary>" in page
     )
     assert f"({few} smaller ones are left out)" in page
-    assert {row.name for row in study.arms[0].test.small}.isdisjoint({arm.worst.name for arm in study.arms})
+    assert {row.name for row in study.arms[0].test.small}.isdisjoint({arm.test.worst.name for arm in study.arms})
 
 
 def test_where_no_group_is_large_the_page_names_no_worst_one(rows):
-    study = compare(xrisk.GroupDROClassifier(alpha=0.5, l2=1e-2, random_state=0), *rows, min_group_size=1000)
+    model = xrisk.GroupDROClassifier(alpha=0.5, l2=1e-2, random_state=0)
+    study = compare(WorstGroups(model, min_group_size=1000), *rows)
     page = render(study)
     assert "No group has 1,000 validation rows, so the models cannot be told apart" in page
     assert study.to_dict()["models"][0]["worst"] is None
@@ -172,9 +175,9 @@ def test_where_no_group_is_large_the_page_names_no_worst_one(rows):
 
 @pytest.mark.parametrize(("relative", "most", "card"), [(1e-9, "0.001", "0.01"), (3.34e-4, "0.034", "0.04")])
 def test_what_is_left_to_gain_is_rounded_up(study, relative, most, card):
-    model = copy.copy(study.robust.model)
+    model = copy.copy(study.asked.model)
     model.certificate_ = model.certificate_._replace(relative=relative)
-    found = study._replace(arms=(*study.arms[:-1], study.robust._replace(model=model)))
+    found = study._replace(arms=(*study.arms[:-1], study.asked._replace(model=model)))
     assert f"within {most}\u202f%" in proof(found).headline
     assert cards(found)[-1].values[0][1] == f"≤ {card}\u202f%"
 
@@ -197,21 +200,21 @@ def screen(tell, study):
 
 
 def test_a_perfect_fit_is_said_to_be_perfect(study):
-    from xrisk.cli.app import _tell
+    from xrisk.cli.app import tell
 
-    found = study._replace(arms=(*study.arms[:-1], perfect(study.robust)))
+    found = study._replace(arms=(*study.arms[:-1], perfect(study.asked)))
     page = render(found)
     assert f"<strong>{PERFECT}</strong>" in page
     assert "100.000\u202f%" not in page
     assert cards(found)[-1].values[0][1] == "zero up to rounding"
-    assert f"Robust model: {PERFECT}." in screen(_tell, found)
-    assert "relative gap" not in screen(_tell, found)
+    assert f"Robust model: {PERFECT}." in screen(tell, found)
+    assert "relative gap" not in screen(tell, found)
 
 
 def test_numbers_that_a_line_fits_end_in_a_perfect_fit():
     X, group = np.random.default_rng(0).standard_normal((300, 2)), np.arange(300) % 3
-    found = compare(xrisk.GroupDRORegressor(l2=0.0, random_state=0), *parts(X, X @ [1.0, 2.0], group))
-    assert found.robust.model.stop_ is Stop.PERFECT
+    found = compare(WorstGroups(xrisk.GroupDRORegressor(l2=0.0, random_state=0)), *parts(X, X @ [1.0, 2.0], group))
+    assert found.asked.model.stop_ is Stop.PERFECT
     assert proof(found).headline == PERFECT
 
 
@@ -221,15 +224,15 @@ def test_the_ending_of_a_perfect_fit_names_what_it_is_measured_by():
 
 
 def test_an_optimum_of_zero_is_said_to_be_reached_up_to_rounding(study):
-    model = copy.copy(study.robust.model)
+    model = copy.copy(study.asked.model)
     model.stop_, model.certificate_ = Stop.OPTIMAL, Certificate(1e-20, -1e-20, 2e-20, 2.0)
-    found = study._replace(arms=(*study.arms[:-1], study.robust._replace(model=model)))
+    found = study._replace(arms=(*study.arms[:-1], study.asked._replace(model=model)))
     assert proof(found).headline.startswith("Optimal up to rounding: the gap is below 10⁻¹²")
 
 
 def test_every_headline_has_all_three_models(study):
     said = summary(study)
-    assert all(f"{arm.name} {100 * arm.worst.score:.1f}" in said for arm in study.arms)
+    assert all(f"{arm.name} {100 * arm.test.worst.score:.1f}" in said for arm in study.arms)
     assert all([name for name, _ in card.values] == [arm.name for arm in study.arms] for card in cards(study)[:2])
 
 
@@ -239,7 +242,7 @@ def test_the_metric_is_named_beside_the_loss(page):
 
 @pytest.mark.parametrize(("metric", "name"), [("neg_log_loss", "log loss"), ("balanced_accuracy", "balanced accuracy")])
 def test_another_metric_is_named_wherever_it_is_told(rows, metric, name):
-    found = compare(xrisk.GroupDROClassifier(alpha=0.5, l2=1e-2, random_state=0), *rows, metric=metric)
+    found = compare(WorstGroups(xrisk.GroupDROClassifier(alpha=0.5, l2=1e-2, random_state=0), metric), *rows)
     page = render(found)
     assert f"Trained on the logistic loss, scored by {name}" in page
     assert f"Judged by {name} on the worst of 2 groups" in page
@@ -258,7 +261,7 @@ def test_the_verdict_has_the_same_words_whoever_wins(study, key):
         for one, other in itertools.combinations(reversed(order), 2)
         if key in (one, other)
     )
-    said = verdict(study._replace(verdict=Verdict(key, pairs, 2, 0)))
+    said = verdict(study._replace(verdict=Verdict(key, pairs)))
     name = study.arm(key).name
     assert all(f"{name} beats {study.arm(other).name} by +10.0 to +30.0" in said for other in others)
     assert said.endswith(f"Recommended is the simplest that no other is sure to beat: {name}.")
@@ -266,13 +269,15 @@ def test_the_verdict_has_the_same_words_whoever_wins(study, key):
 
 @pytest.mark.parametrize(("key", "told"), [("erm", False), ("robust", True)])
 def test_a_recommended_model_that_is_nearly_constant_is_said_to_be(study, key, told):
-    found = study._replace(is_nearly_constant=True, verdict=study.verdict._replace(recommended=key))
+    constant = study.found._replace(notes=("hardly better",))
+    found = study._replace(found=constant, verdict=study.verdict._replace(recommended=key))
+    assert found.to_dict()["is_nearly_constant"]
     assert ("it is hardly better than a constant model" in summary(found)) == told
     assert ("it is hardly better than a constant model" in verdict(found)) == told
 
 
 def test_models_that_rows_cannot_tell_apart_are_said_to_be(study):
-    level = Verdict("erm", (Difference("robust", "erm", -0.02, 0.1),), 2, 0)
+    level = Verdict("erm", (Difference("robust", "erm", -0.02, 0.1),))
     assert "Robust and ERM cannot be told apart (-2.0 to +10.0)" in verdict(study._replace(verdict=level))
 
 
@@ -286,13 +291,13 @@ def test_several_studies_share_a_page(study, regression):
 def test_errors_of_a_regression_are_told_as_errors(regression):
     page = render(regression)
     assert "Root mean squared error" in page
-    assert regression.arms[0].worst.score == max(row.score for row in regression.arms[0].test.large)
+    assert regression.arms[0].test.worst.score == max(row.score for row in regression.arms[0].test.large)
 
 
 def test_a_model_that_is_not_certified_says_so():
     table = make_spurious(200, random_state=0)
     model = xrisk.GroupDROClassifier(alpha=0.5, tol=1e-15, random_state=0)
-    study = compare(model, *parts(table.X, table.y, table.groups))
+    study = compare(WorstGroups(model), *parts(table.X, table.y, table.groups))
     assert not study.to_dict()["certified"]
     page = render(study)
     assert "Stopped before the tolerance" in page
@@ -301,17 +306,17 @@ def test_a_model_that_is_not_certified_says_so():
 
 @pytest.mark.parametrize("divergence", ["max", "kl", "chi2", "chi2-b"])
 def test_the_objective_is_told_for_every_divergence(study, divergence):
-    model = study.robust.model
+    model = study.asked.model
     asked = type(model)(**{**model.get_params(), "divergence": divergence})
     for name, value in vars(model).items():
         if name.endswith("_"):
             setattr(asked, name, value)
-    page = render(study._replace(arms=(*study.arms[:-1], study.robust._replace(model=asked))))
+    page = render(study._replace(arms=(*study.arms[:-1], study.asked._replace(model=asked))))
     assert "A linear model whose loss" in page
 
 
 def test_without_bounds_there_is_no_picture_of_them(study):
-    assert "Relative gap" not in render(study._replace(bounds=()))
+    assert "Relative gap" not in render(study._replace(found=study.found._replace(bounds=())))
 
 
 def test_no_study_is_refused():
@@ -360,5 +365,5 @@ def test_a_browser_shows_the_page_without_complaint(study, tmp_path):
     )
     assert "CONSOLE" not in done.stderr
     (found,) = data_of(done.stdout)
-    assert found["certificate"]["primal"] == study.robust.model.certificate_.primal
-    assert [each["worst"]["score"] for each in found["models"]] == [arm.worst.score for arm in study.arms]
+    assert found["certificate"]["primal"] == study.asked.model.certificate_.primal
+    assert [each["worst"]["score"] for each in found["models"]] == [arm.test.worst.score for arm in study.arms]

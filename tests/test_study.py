@@ -7,7 +7,9 @@ from sklearn.linear_model import LogisticRegression
 import xrisk
 from xrisk.datasets import make_spurious
 from xrisk.metrics import METRICS, group_report
-from xrisk.study import SCORES, compare, judge
+from xrisk.objectives import WorstGroups
+from xrisk.study import SCORES, compare
+from xrisk.study.scores import judge
 from xrisk.study.verdict import decide
 from xrisk.tables import parts
 from xrisk.tables.rows import Part
@@ -21,12 +23,12 @@ def rows():
 
 @pytest.fixture(scope="module")
 def study(rows):
-    return compare(xrisk.GroupDROClassifier(alpha=0.5, l2=1e-2, random_state=0), *rows)
+    return compare(WorstGroups(xrisk.GroupDROClassifier(alpha=0.5, l2=1e-2, random_state=0)), *rows)
 
 
 @pytest.fixture(scope="module")
 def all_groups(rows):
-    return compare(xrisk.GroupDROClassifier(alpha=0.5, l2=1e-2, random_state=0), *rows, min_group_size=1)
+    return compare(WorstGroups(xrisk.GroupDROClassifier(alpha=0.5, l2=1e-2, random_state=0), min_group_size=1), *rows)
 
 
 def test_the_plain_model_is_logistic_regression(study, rows):
@@ -44,22 +46,22 @@ def test_the_reweighted_model_is_logistic_regression_with_the_groups_weighted_al
 
 
 def test_the_worst_group_fares_better_under_the_robust_model(all_groups):
-    assert all_groups.robust.worst.score > all_groups.arms[0].worst.score + 0.1
+    assert all_groups.asked.test.worst.score > all_groups.arms[0].test.worst.score + 0.1
 
 
 def test_the_bounds_enclose_the_certified_optimum(study):
-    proof = study.robust.model.certificate_
-    assert all(point.bound <= proof.primal and point.value >= proof.dual for point in study.bounds)
-    assert np.all(np.diff([point.seconds for point in study.bounds]) >= 0)
+    proof = study.asked.model.certificate_
+    assert all(point.bound <= proof.primal and point.value >= proof.dual for point in study.found.bounds)
+    assert np.all(np.diff([point.seconds for point in study.found.bounds]) >= 0)
 
 
 def test_of_several_strengths_each_model_gets_the_best_on_its_worst_group():
     table = make_spurious(600, random_state=0)
     train, held = parts(table.X, table.y, table.groups, validation=0.5)
     rows = (train, *parts(*held, validation=0.5))
-    model = xrisk.GroupDROClassifier(alpha=0.5, random_state=0)
-    chosen = compare(model, *rows, l2=(1e-3, 10.0))
-    alone = [compare(model, *rows, l2=(l2,)) for l2 in (1e-3, 10.0)]
+    objective = WorstGroups(xrisk.GroupDROClassifier(alpha=0.5, random_state=0))
+    chosen = compare(objective, *rows, l2=(1e-3, 10.0))
+    alone = [compare(objective, *rows, l2=(l2,)) for l2 in (1e-3, 10.0)]
     for k in range(3):
         found = [each.arms[k].validation.worst.score for each in alone]
         assert chosen.arms[k].validation.worst.score == max(found)
@@ -69,7 +71,7 @@ def test_of_several_strengths_each_model_gets_the_best_on_its_worst_group():
 
 def test_the_rows_that_choose_a_strength_cannot_judge_it(rows):
     with pytest.raises(ValueError, match="test must be given to choose from 2 l2"):
-        compare(xrisk.GroupDROClassifier(), *rows, l2=(1e-3, 1.0))
+        compare(WorstGroups(xrisk.GroupDROClassifier()), *rows, l2=(1e-3, 1.0))
 
 
 def judged(*columns, groups, metric="accuracy", min_group_size=30, **options):
@@ -81,7 +83,8 @@ def test_a_few_rows_decide_nothing():
     right = np.ones(102)
     few = np.where(np.arange(102) < 2, 0.0, right)
     found = judged(few, right, groups=np.repeat(["few", "many"], [2, 100]))
-    assert (found.recommended, found.groups, found.small) == ("erm", 1, 1)
+    assert found.recommended == "erm"
+    assert found == judged(few[2:], right[2:], groups=np.repeat("many", 100))
 
 
 def test_without_a_large_group_the_simplest_is_recommended_and_nothing_claimed():
@@ -195,7 +198,7 @@ def test_a_class_that_the_model_does_not_know_has_a_finite_log_loss(rows):
 )
 def test_a_metric_that_does_not_fit_is_refused_in_a_sentence(rows, model, metric, said):
     with pytest.raises(ValueError, match=said):
-        compare(model, *rows, metric=metric)
+        compare(WorstGroups(model, metric), *rows)
 
 
 @pytest.mark.slow
@@ -203,18 +206,19 @@ def test_the_metric_of_a_study_chooses_and_judges():
     table = make_spurious(600, random_state=0)
     train, held = parts(table.X, table.y, table.groups, validation=0.5)
     rows = (train, *parts(*held, validation=0.5))
-    model = xrisk.GroupDROClassifier(alpha=0.5, random_state=0)
-    found = compare(model, *rows, l2=(1e-3, 10.0), metric="neg_log_loss")
+    objective = WorstGroups(xrisk.GroupDROClassifier(alpha=0.5, random_state=0), "neg_log_loss")
+    found = compare(objective, *rows, l2=(1e-3, 10.0))
     assert found.metric == "log loss"
     assert found.settings["metric"] == "neg_log_loss"
-    alone = [compare(model, *rows, l2=(l2,), metric="neg_log_loss").arms[0].validation.worst for l2 in (1e-3, 10.0)]
+    alone = [compare(objective, *rows, l2=(l2,)).arms[0].validation.worst for l2 in (1e-3, 10.0)]
     assert found.arms[0].validation.worst.score == min(row.score for row in alone)
 
 
 def test_the_verdict_of_a_study_is_on_its_large_groups(study):
-    assert (study.verdict.groups, study.verdict.small) == (2, 2)
+    told, report = study.to_dict()["verdict"], study.arms[0].test
+    assert (told["groups"], told["small"]) == (len(report.large), len(report.small)) == (2, 2)
     assert study.recommended.key == study.verdict.recommended
-    assert study.arms[0].worst.n >= study.min_group_size == 30
+    assert report.worst.n >= study.objective.min_group_size == 30
 
 
 @pytest.mark.parametrize(("signal", "told"), [(0.0, True), (3.0, False)])
@@ -223,13 +227,14 @@ def test_a_model_hardly_better_than_a_constant_one_is_told(signal, told):
     X, groups = rng.standard_normal((400, 3)), np.repeat(["a", "b"], 200)
     y = np.where(signal * X[:, 0] + rng.logistic(size=400) > 0, "yes", "no")
     part = Part(X, y, groups)
-    found = compare(xrisk.GroupDROClassifier("max"), part, part)
+    found = compare(WorstGroups(xrisk.GroupDROClassifier("max")), part, part)
     assert any("hardly better than a constant one" in note for note in found.notes) == told
-    assert found.is_nearly_constant == told
+    assert found.found.is_nearly_constant == told
 
 
 def test_what_a_fit_warns_of_is_told_of_the_training_rows(rows):
     train, validation = rows
     groups = np.where(np.arange(train.y.size) < 3, "few", train.groups)
-    notes = compare(xrisk.GroupDROClassifier(l2=0.1), train._replace(groups=groups), validation).notes
+    objective = WorstGroups(xrisk.GroupDROClassifier(l2=0.1))
+    notes = compare(objective, train._replace(groups=groups), validation).notes
     assert any(note.startswith("Among the training rows 1 of 5 groups has fewer than 10 rows") for note in notes)

@@ -258,7 +258,7 @@ def test_three_classes_are_fitted_and_scored(folder, tmp_path):
 def test_evaluate_refuses_a_metric(told, folder):
     done = run("evaluate", folder / "m.xrisk", folder / "others.csv", "--metric", "accuracy")
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
-    assert "--metric goes with a model of groups, this one is judged by the tail of its loss" in done.stderr
+    assert "--metric goes with --objective group-dro, not with dro" in done.stderr
 
 
 def test_evaluate_refuses_a_table_of_other_classes(told, folder, tmp_path):

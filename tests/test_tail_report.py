@@ -9,10 +9,21 @@ import pytest
 
 import xrisk
 from tests.test_report import PERFECT, data_of, perfect, screen, tags_of
-from xrisk.report import render_tail, write_tail_report
+from xrisk.objectives import WorstRows
+from xrisk.objectives.worst_rows import (
+    carried,
+    guide,
+    loss_panels,
+    objective,
+    proofs,
+    summary,
+    trade,
+    verdict,
+    worst_names,
+)
+from xrisk.report import render, write_report
 from xrisk.report.phrases import rounded
-from xrisk.report.tail import carried, guide, loss_panels, objective, proofs, summary, trade, verdict, worst_names
-from xrisk.study import Difference, compare_tails
+from xrisk.study import Difference, compare
 from xrisk.tables import parts
 
 pytest.importorskip("jinja2")
@@ -32,18 +43,19 @@ def study(table):
     X, z = table
     rows = parts(X, np.where(z > 0, "yes", NASTY), np.where(X[:, 2] > 0, NASTY, "plain"))
     names = {"title": f"About {NASTY}", "notes": (f"Note {NASTY}",)}
-    return compare_tails(xrisk.DROClassifier(radius=0.1, random_state=0), *rows, **names)
+    return compare(WorstRows(xrisk.DROClassifier(radius=0.1, random_state=0)), *rows, **names)
 
 
 @pytest.fixture(scope="module")
 def regression(table):
     X, z = table
-    return compare_tails(xrisk.DRORegressor("cvar", alpha=0.2, random_state=0), *parts(X, 100.0 * z, np.zeros(z.size)))
+    model = xrisk.DRORegressor("cvar", alpha=0.2, random_state=0)
+    return compare(WorstRows(model), *parts(X, 100.0 * z, np.zeros(z.size)))
 
 
 @pytest.fixture(scope="module")
 def page(study):
-    return render_tail(study)
+    return render(study)
 
 
 @pytest.fixture(scope="module")
@@ -101,22 +113,22 @@ def test_the_mean_height_over_the_worst_tenth_is_what_is_judged(study):
 
 def test_heavy_rows_and_the_sentence_on_wrong_labels_are_shown(study, page):
     assert "Rows with a wrong label or a wrong number have large losses, so they get large weights" in page
-    assert f"lies on {100.0 * study.half:.1f}\u202f% of the training rows" in page
-    assert all(f'<th scope="row">{each.row}</th>' in page for each in study.heavy)
+    assert f"lies on {100.0 * study.found.half:.1f}\u202f% of the training rows" in page
+    assert all(f'<th scope="row">{each.row}</th>' in page for each in study.found.heavy)
     assert "In small type: the probability of the target" in page
 
 
 def test_a_few_rows_that_carry_half_of_the_weight_are_counted(study):
-    weights = np.full(study.robust.model.sample_weights_.size, 1e-3)
+    weights = np.full(study.asked.model.sample_weights_.size, 1e-3)
     weights[:2] = 0.3
     model = xrisk.DROClassifier()
-    model.__dict__.update(vars(study.robust.model), sample_weights_=weights / weights.sum())
-    few = study._replace(arms=(study.arms[0], study.robust._replace(model=model), study.arms[2]))
+    model.__dict__.update(vars(study.asked.model), sample_weights_=weights / weights.sum())
+    few = study._replace(arms=(study.arms[0], study.asked._replace(model=model), study.arms[2]))
     assert carried(few).startswith("Half of the weight of the robust model lies on 2 rows. So few decide")
 
 
 def test_a_regression_has_r2_and_no_probabilities(regression):
-    page = render_tail(regression)
+    page = render(regression)
     assert "probability of the target" not in page
     assert "<dt>R²</dt>" in page
     assert "e+0" not in page.split('<script type="application/json"', maxsplit=1)[0]
@@ -130,10 +142,10 @@ def test_the_certificate_of_both_robust_models_is_shown(study, page):
 
 
 def test_perfect_fits_are_said_to_be_perfect(study):
-    from xrisk.cli.tail import _tell
+    from xrisk.cli.app import tell
 
     found = study._replace(arms=(study.arms[0], *map(perfect, study.arms[1:])))
-    page, shown = render_tail(found), screen(_tell, found)
+    page, shown = render(found), screen(tell, found)
     assert page.count(f": {PERFECT}</strong>") == 2
     assert "100.000\u202f%" not in page
     assert "given the 22 training rows that are set aside" in page
@@ -151,18 +163,18 @@ def test_the_objective_names_the_numbers_and_the_loss(study, regression):
 
 
 def test_the_trade_is_told_against_the_plain_model(study):
-    erm, robust = study.arms[0].test, study.robust.test
+    erm, robust = study.arms[0].test, study.asked.test
     assert f"Robust: worst 10 % {100.0 * (robust.tail / erm.tail - 1.0):+.1f} %" in trade(study)
 
 
 def test_the_worst_group_of_each_model_is_named(study):
-    said = worst_names([(arm.name, arm.groups) for arm in study.arms])
+    said = worst_names([(arm.name, arm.test.groups) for arm in study.arms])
     assert said.startswith("The worst group, by mean loss among those of at least 30 rows: ERM ")
     assert worst_names([("ERM", None)]) == ""
 
 
 def test_where_every_group_is_small_none_is_named(study):
-    groups = study.robust.groups
+    groups = study.asked.test.groups
     small = type(groups)(
         groups.rows,
         groups.overall,
@@ -187,7 +199,7 @@ def test_the_verdict_has_the_same_words_whoever_wins(study, difference, said):
 
 
 def test_a_recommendation_of_a_constant_model_is_reserved(study):
-    constant = study._replace(is_nearly_constant=True)
+    constant = study._replace(found=study.found._replace(notes=("hardly better than a constant one",)))
     assert "hardly better than a constant model" in summary(constant)
     assert "hardly better" not in summary(study)
 
@@ -201,7 +213,7 @@ def test_large_losses_are_written_out(value, form, said):
 
 
 def test_the_file_is_the_page(study, page, tmp_path):
-    write_tail_report(tmp_path / "r.html", study)
+    write_report(tmp_path / "r.html", study)
     assert (tmp_path / "r.html").read_text(encoding="utf-8") == page
 
 

@@ -10,9 +10,9 @@ from sklearn.metrics import accuracy_score, log_loss, r2_score
 import xrisk
 from xrisk.metrics import cvar
 from xrisk.metrics.tail import resampled_cvar
-from xrisk.study import compare_tails, judge_tail
-from xrisk.study.tailed import few_rows, row_losses, tail_verdict
-from xrisk.study.tails import half_of
+from xrisk.objectives import WorstRows
+from xrisk.objectives.worst_rows import few_rows, half_of, judge_tail, row_losses, tail_verdict
+from xrisk.study import compare
 from xrisk.tables import parts
 
 
@@ -30,14 +30,14 @@ def rows():
 
 @pytest.fixture(scope="module")
 def study(rows):
-    return compare_tails(xrisk.DROClassifier(radius=0.1, random_state=0), *rows)
+    return compare(WorstRows(xrisk.DROClassifier(radius=0.1, random_state=0)), *rows)
 
 
 @pytest.fixture(scope="module")
 def regression():
     X, z, _ = noisy()
     rows = parts(X, z, np.zeros(z.size))
-    return rows, compare_tails(xrisk.DRORegressor(radius=0.1, random_state=0), *rows)
+    return rows, compare(WorstRows(xrisk.DRORegressor(radius=0.1, random_state=0)), *rows)
 
 
 def test_the_plain_model_is_logistic_regression(study, rows):
@@ -63,12 +63,12 @@ def test_every_model_is_judged_by_the_losses_of_the_same_rows(study, rows, k):
     assert arm.test.right == accuracy_score(validation.y, arm.model.predict(validation.X))
     assert arm.test.low < arm.test.tail < arm.test.high
     assert arm.train == pytest.approx(cvar(row_losses(arm.model, train.X, train.y), 0.1))
-    np.testing.assert_allclose(arm.losses, np.sort(own)[::-1], atol=1e-12)
+    np.testing.assert_allclose(arm.test.losses, own, atol=1e-12)
 
 
 def test_numbers_are_judged_by_half_the_squared_error_and_r2(regression):
     (_, validation), study = regression
-    arm = study.robust
+    arm = study.asked
     found = arm.model.predict(validation.X)
     assert arm.test.mean == pytest.approx(0.5 * np.mean((found - validation.y) ** 2))
     assert arm.test.right == r2_score(validation.y, found)
@@ -111,8 +111,8 @@ def test_a_bootstrap_of_tails_is_that_of_rows_drawn_one_by_one():
 
 
 def test_a_difference_is_the_loss_that_is_saved():
-    losses = np.random.default_rng(0).exponential(size=(400, 1))
-    found = tail_verdict(("a", "b"), np.hstack([losses, losses + 0.25]))
+    losses = np.random.default_rng(0).exponential(size=400)
+    found = tail_verdict({"a": losses, "b": losses + 0.25})
     (only,) = found.differences
     assert (only.key, only.other, found.recommended) == ("b", "a", "a")
     assert (only.low, only.high) == (pytest.approx(-0.25), pytest.approx(-0.25))
@@ -121,13 +121,13 @@ def test_a_difference_is_the_loss_that_is_saved():
 def test_the_tail_of_the_robust_model_is_surely_shorter(study):
     assert study.verdict.recommended == "robust"
     found = next(each for each in study.verdict.differences if (each.key, each.other) == ("robust", "erm"))
-    assert 0.0 < found.low < study.arms[0].test.tail - study.robust.test.tail < found.high
+    assert 0.0 < found.low < study.arms[0].test.tail - study.asked.test.tail < found.high
 
 
 def test_the_robust_model_sets_no_row_aside_and_the_last_one_its_share(study, rows):
     train, _ = rows
     assert [arm.model.outliers_.size for arm in study.arms] == [0, 0, int(0.05 * train.y.size)]
-    assert study.outliers == 0.05
+    assert study.objective.aside == study.arms[2].model.outlier_fraction == 0.05
 
 
 def test_what_is_left_out_is_the_worst_share_of_each_model():
@@ -140,14 +140,23 @@ def test_what_is_left_out_is_the_worst_share_of_each_model():
 
 def test_the_worst_group_is_that_of_largest_mean_loss(study, rows):
     _, validation = rows
-    losses = row_losses(study.robust.model, validation.X, validation.y)
+    losses = row_losses(study.asked.model, validation.X, validation.y)
     means = {name: losses[validation.groups == name].mean() for name in ("u", "v")}
-    assert study.robust.groups.worst.risk == pytest.approx(max(means.values()))
-    assert study.robust.groups.worst.name == max(means, key=means.get)
+    assert study.asked.test.groups.worst.risk == pytest.approx(max(means.values()))
+    assert study.asked.test.groups.worst.name == max(means, key=means.get)
 
 
 def test_without_groups_none_is_the_worst(regression):
-    assert regression[1].robust.groups is None
+    assert regression[1].asked.test.groups is None
+
+
+def test_rows_of_one_group_are_told_as_a_group_where_they_are_named():
+    X, z, _ = noisy(200)
+    model = xrisk.DRORegressor(radius=0.1).fit(X, z)
+    found = judge_tail(model, X, z, np.full(z.size, "alone"))
+    assert found.groups.worst.name == "alone"
+    assert found.groups.worst.risk == pytest.approx(found.mean)
+    assert judge_tail(model, X, z).groups is None
 
 
 def test_wrong_labels_carry_the_weight_and_are_set_aside(rows):
@@ -157,16 +166,15 @@ def test_wrong_labels_carry_the_weight_and_are_set_aside(rows):
     y = train.y.copy()
     y[wrong] = np.where(y[wrong] == "yes", "no", "yes")
     numbers = 1000 + np.arange(y.size)
-    study = compare_tails(
-        xrisk.DROClassifier(radius=0.1, random_state=0), train._replace(y=y), validation, numbers=numbers
-    )
-    assert {each.row for each in study.heavy[:6]} == set((1000 + wrong).tolist())
-    assert all(each.is_aside and each.target != each.predicted for each in study.heavy[:6])
+    objective = WorstRows(xrisk.DROClassifier(radius=0.1, random_state=0), numbers_of_rows=numbers)
+    study = compare(objective, train._replace(y=y), validation)
+    assert {each.row for each in study.found.heavy[:6]} == set((1000 + wrong).tolist())
+    assert all(each.is_aside and each.target != each.predicted for each in study.found.heavy[:6])
 
 
 def test_heavy_rows_tell_weight_loss_and_probability(study, rows):
     train, _ = rows
-    first, model = study.heavy[0], study.robust.model
+    first, model = study.found.heavy[0], study.asked.model
     assert first.row == model.sample_weights_.argmax()
     assert first.weight == model.sample_weights_.max()
     assert first.target == train.y[first.row]
@@ -181,8 +189,8 @@ def test_half_of_the_weight_is_carried_by_the_heaviest(weights, share):
 
 
 def test_a_model_that_is_nearly_constant_is_said_to_be(rows):
-    study = compare_tails(xrisk.DROClassifier("cvar", alpha=0.05, random_state=0), *rows)
-    assert study.is_nearly_constant
+    study = compare(WorstRows(xrisk.DROClassifier("cvar", alpha=0.05, random_state=0)), *rows)
+    assert study.found.is_nearly_constant
     assert any("hardly better than a constant one: under the worst weights of the" in note for note in study.notes)
 
 
@@ -196,8 +204,8 @@ def test_of_several_strengths_each_model_gets_its_best(rows):
     train, held = rows
     last = parts(held.X, held.y, held.groups, validation=0.5)
     model = xrisk.DROClassifier(radius=0.1, random_state=0)
-    study = compare_tails(model, train, *last, l2=(1e-3, 10.0))
-    alone = [compare_tails(model, train, *last, l2=(each,)) for each in (1e-3, 10.0)]
+    study = compare(WorstRows(model), train, *last, l2=(1e-3, 10.0))
+    alone = [compare(WorstRows(model), train, *last, l2=(each,)) for each in (1e-3, 10.0)]
     for k in range(3):
         assert study.arms[k].validation == min(each.arms[k].validation for each in alone)
     assert study.judged_on == "test"
@@ -205,7 +213,7 @@ def test_of_several_strengths_each_model_gets_its_best(rows):
 
 def test_the_rows_that_choose_a_strength_cannot_judge_it(rows):
     with pytest.raises(ValueError, match="test must be given to choose from 2 l2"):
-        compare_tails(xrisk.DROClassifier(), *rows, l2=(1e-3, 1.0))
+        compare(WorstRows(xrisk.DROClassifier()), *rows, l2=(1e-3, 1.0))
 
 
 def test_the_study_is_json(study, regression):
@@ -214,3 +222,22 @@ def test_the_study_is_json(study, regression):
         assert told["certified"]
         assert [model["key"] for model in told["models"]] == ["erm", "robust", "trimmed"]
         assert len(told["heaviest_rows"]) == 15
+
+
+def test_json_has_every_number_of_a_tail(study, regression):
+    for each in (study, regression[1]):
+        told = each.to_dict()
+        assert set(told) == {
+            *("title", "description", "task", "metric", "tail", "rule", "recommended", "verdict", "caution"),
+            *("judged_on", "data", "models", "certified", "half_of_the_weight", "heaviest_rows"),
+            *("is_nearly_constant", "settings", "notes", "versions", "seed"),
+        }
+        assert told["task"] == ("classification" if each is study else "regression")
+        for model in told["models"]:
+            about = {"key", "name", "minimises", "l2", "seconds", "finished"}
+            assert set(model) == {
+                *about,
+                *("certificate", "stop", "set_aside", "train", "validation", "test", "groups"),
+            }
+            assert set(model["test"]) == {"tail", "low", "high", "rest", "mean", "right", "rows"}
+            assert (model["groups"] is None) == (each is not study)

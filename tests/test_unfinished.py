@@ -10,8 +10,9 @@ from tests.conftest import first_quick
 from tests.test_ranking_study import quick, rare
 from tests.test_tail_study import noisy
 from xrisk.datasets import make_spurious
+from xrisk.objectives import RarePositives, WorstGroups, WorstRows
 from xrisk.run import Stop
-from xrisk.study import compare, compare_rankings, compare_tails, fits, ranking, tails
+from xrisk.study import compare
 from xrisk.tables import parts
 
 pytest.importorskip("jinja2")
@@ -22,10 +23,8 @@ pd = pytest.importorskip("pandas")
 from click.testing import CliRunner  # noqa: E402
 
 from xrisk.cli.app import app  # noqa: E402
-from xrisk.report import phrases as of_groups  # noqa: E402
-from xrisk.report import ranking as of_rankings  # noqa: E402
-from xrisk.report import render, render_ranking, render_tail  # noqa: E402
-from xrisk.report import tail as of_tails  # noqa: E402
+from xrisk.objectives import rare_positives, worst_groups, worst_rows  # noqa: E402
+from xrisk.report import render  # noqa: E402
 
 
 def spurious():
@@ -44,30 +43,37 @@ def losses():
 
 
 STUDIES = {
-    "groups": (lambda: compare(xrisk.GroupDROClassifier(alpha=0.5, l2=1e-2), *spurious()), render, of_groups),
-    "rankings": (lambda: compare_rankings(quick(), *positives()), render_ranking, of_rankings),
-    "tails": (lambda: compare_tails(xrisk.DROClassifier(radius=0.1), *losses()), render_tail, of_tails),
+    "groups": (WorstGroups(xrisk.GroupDROClassifier(alpha=0.5, l2=1e-2)), spurious, worst_groups),
+    "rankings": (RarePositives(quick()), positives, rare_positives),
+    "tails": (WorstRows(xrisk.DROClassifier(radius=0.1)), losses, worst_rows),
 }
+
+
+def study_of(name):
+    objective, rows, phrases = STUDIES[name]
+    return compare(objective, *rows()), phrases
+
+
 every_study = pytest.mark.parametrize("name", STUDIES)
 
 
 @pytest.fixture
 def cut(monkeypatch):
     """Make the fits at some places of a study end early, by a given reason."""
-    real = fits.timed
 
     def begin(places, stop=Stop.SECONDS):
         number = itertools.count()
 
-        def timed(fit):
-            models = []
-            found = real(lambda: models.append(fit()))
-            if next(number) in places:
-                models[0].stop_ = stop
-            return found
+        def cut_off(real):
+            def fit(objective, key, model, train):
+                real(objective, key, model, train)
+                if next(number) in places:
+                    model.stop_ = stop
 
-        for module in (fits, ranking, tails):
-            monkeypatch.setattr(module, "timed", timed)
+            return fit
+
+        for objective in (WorstGroups, RarePositives, WorstRows):
+            monkeypatch.setattr(objective, "fit", cut_off(objective.fit))
 
     return begin
 
@@ -76,8 +82,7 @@ def cut(monkeypatch):
 @pytest.mark.parametrize(("place", "stop"), [(0, Stop.SECONDS), (1, Stop.INTERRUPTED), (2, Stop.ITERATIONS)])
 def test_a_fit_that_was_cut_short_is_not_compared(cut, name, place, stop):
     cut({place}, stop)
-    make, page, phrases = STUDIES[name]
-    study = make()
+    study, phrases = study_of(name)
     arm = study.arms[place]
     assert arm.name.endswith(" (not finished)")
     assert arm.key not in {key for each in study.verdict.differences for key in (each.key, each.other)}
@@ -86,7 +91,7 @@ def test_a_fit_that_was_cut_short_is_not_compared(cut, name, place, stop):
     assert said.startswith(f"Not compared, because the fit was cut short: {arm.name.split(' (')[0]}, {stop}. ")
     assert f"{arm.name} beats" not in said
     assert f"beats {arm.name}" not in said
-    assert said in page(study).replace("&#39;", "'")
+    assert said in render(study).replace("&#39;", "'")
     assert not study.is_done
     assert [each["finished"] for each in study.to_dict()["models"]].index(False) == place
 
@@ -95,24 +100,24 @@ def test_a_fit_that_was_cut_short_is_not_compared(cut, name, place, stop):
 @pytest.mark.parametrize("places", first_quick([{0, 1}, {0, 2}, {0, 1, 2}]))
 def test_nothing_is_recommended_where_fewer_than_two_fits_finished(cut, name, places):
     cut(places)
-    make, page, phrases = STUDIES[name]
-    study = make()
+    study, phrases = study_of(name)
     assert study.recommended is None
     assert study.verdict.differences == ()
     assert phrases.verdict(study).endswith("No model is recommended: fewer than two fits finished.")
     assert phrases.summary(study).endswith("No model is recommended: fewer than two fits finished.")
     assert "beats" not in phrases.verdict(study)
-    assert phrases.verdict(study) in page(study)
+    assert phrases.verdict(study) in render(study)
     assert json.loads(json.dumps(study.to_dict(), allow_nan=False))["recommended"] is None
 
 
 @pytest.mark.parametrize("name", ["groups", "tails"])
 def test_nothing_is_said_against_a_plain_model_that_is_not_fitted(cut, name):
     cut({0})
-    assert STUDIES[name][2].trade(STUDIES[name][0]()) == "Against ERM (not finished) nothing can be said."
+    study, phrases = study_of(name)
+    assert phrases.trade(study) == "Against ERM (not finished) nothing can be said."
 
 
-OBJECTIVES = {
+WORDS = {
     "group-dro": ("--groups", "g"),
     "dro": (),
     "two-way-partial-auc": ("--surrogate", "squared_hinge"),
@@ -127,11 +132,11 @@ def table(tmp_path):
     return tmp_path / "t.csv"
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("objective", WORDS)
 @pytest.mark.parametrize("place", first_quick(range(3)))
 def test_the_exit_code_is_three_whichever_fit_was_cut_short(cut, table, objective, place):
     cut({place})
-    words = ["fit", str(table), "--target", "y", "--objective", objective, *OBJECTIVES[objective]]
+    words = ["fit", str(table), "--target", "y", "--objective", objective, *WORDS[objective]]
     done = CliRunner().invoke(app, [*words, "--min-group-size", "5"] if objective != "two-way-partial-auc" else words)
     assert done.exit_code == 3, done.output
     assert "Not compared, because the fit was cut short:" in " ".join(done.stdout.split())

@@ -10,31 +10,10 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from xrisk.applications.arguments import AMBIGUITIES, DIVERGENCES, divergences_that_take
-from xrisk.estimators import DROClassifier
-from xrisk.estimators.partial_auc import SURROGATES
-from xrisk.estimators.samples import RADIUS
-from xrisk.metrics import MIN_GROUP_SIZE
-from xrisk.study import ARMS, RANKING_ARMS, SCORES, TAIL_ARMS
-from xrisk.study.tails import OUTLIERS
+from xrisk.objectives import COMMANDS
+from xrisk.study.objective import Choice, Command
 
 NOT_CERTIFIED = 3  # the exit code
-DEFAULT_LOSS = {"classification": "logistic", "regression": "squared"}
-ARMS_OF = {"group-dro": ARMS, "dro": TAIL_ARMS, "two-way-partial-auc": RANKING_ARMS, "partial-auc": RANKING_ARMS}
-OBJECTIVES = tuple(ARMS_OF)
-OF_GROUPS = (
-    "groups", "divergence", "alpha", "lam", "loss", "task", "bins", "groups_as_features", "metric", "min_group_size",
-)  # fmt: skip
-OF_ROWS = (
-    "groups", "ambiguity", "alpha", "radius", "strength", "outlier_fraction", "loss", "task", "bins",
-    "groups_as_features", "min_group_size",
-)  # fmt: skip
-OF_OBJECTIVE = {  # options that others do not take
-    "group-dro": OF_GROUPS,
-    "dro": OF_ROWS,
-    "two-way-partial-auc": ("min_tpr", "max_fpr", "surrogate", "positive"),
-    "partial-auc": ("min_tpr", "surrogate", "positive"),
-}
 
 
 class Refused(click.ClickException):
@@ -46,135 +25,54 @@ class Refused(click.ClickException):
         click.echo(f"Error: {self.format_message()}", err=True)
 
 
-def divergence_options(command: Callable) -> Callable:
-    """The options --divergence, --alpha and --lam, made from the table of divergences."""
-    meanings = "; ".join(f"{word}: {each.meaning}" for word, each in DIVERGENCES.items())
-    of_alpha, of_lam = (", ".join(divergences_that_take(number)) for number in ("alpha", "lam"))
-    for option in (
-        click.option("--lam", default=1.0, show_default=True, help=f"Strength of the cost, for {of_lam}."),
-        click.option(
-            "--alpha",
-            default=0.1,
-            show_default=True,
-            help=f"Fraction of the groups (with dro: of the rows), for {of_alpha}.",
-        ),
-        click.option(
-            "--divergence",
-            type=click.Choice(list(DIVERGENCES)),
-            default="cvar",
-            show_default=True,
-            help=f"Mixtures of the groups over which the worst case is taken. {meanings}.",
-        ),
-    ):
-        command = option(command)
-    return command
+def _option(choice: Choice) -> Callable:
+    """A choice as an option of click."""
+    name, shown = f"--{choice.name.replace('_', '-')}", choice.default is not None and choice.kind is not bool
+    if choice.kind is bool:
+        return click.option(name, is_flag=True, help=choice.help)
+    if choice.kind is tuple:
+        return click.option(name, callback=words, help=choice.help)
+    kind = click.Choice(list(choice.values)) if choice.values else LEAST.get(choice.name, choice.kind)
+    return click.option(name, type=kind, default=choice.default, show_default=shown, help=choice.help)
 
 
-def ambiguity_options(command: Callable) -> Callable:
-    """The options --ambiguity, --radius, --strength and --outlier-fraction of the worst case over rows."""
-    meanings = "; ".join(f"{word}: {each.meaning}" for word, each in AMBIGUITIES.items())
-    of_ball = " and ".join(word for word, each in AMBIGUITIES.items() if each.ball is not None)
-    for option in (
-        click.option(
-            "--outlier-fraction",
-            type=float,
-            default=OUTLIERS,
-            show_default=True,
-            help="Share of the rows that the third model of dro sets aside, those of largest loss.",
-        ),
-        click.option(
-            "--strength",
-            type=float,
-            help=f"Of the cost, in units of the loss, for {of_ball}.",
-        ),
-        click.option(
-            "--radius", type=float, help=f"Of the ball, for {of_ball}. Default, without a strength: {RADIUS:g}."
-        ),
-        click.option(
-            "--ambiguity",
-            type=click.Choice(list(AMBIGUITIES)),
-            default=DROClassifier().ambiguity,
-            show_default=True,
-            help=f"Weights q of the rows near equal ones p over which dro takes the worst case. {meanings}.",
-        ),
-    ):
-        command = option(command)
-    return command
+LEAST = {"min_group_size": click.IntRange(min=1)}
+CHOICES = {choice.name: choice for command in COMMANDS.values() for choice in command.options}
 
 
-def _refuse_other_ambiguity(context: click.Context) -> None:
-    """Refuse numbers that are those of another ambiguity."""
-    word = context.params["ambiguity"]
-    takes = ("radius", "strength") if AMBIGUITIES[word].ball is not None else ("alpha",)
-    for name in _given(context):
-        if name in ("alpha", "radius", "strength") and name not in takes:
-            takers = [each for each in AMBIGUITIES if (AMBIGUITIES[each].ball is None) == (name == "alpha")]
-            raise Refused(f"{_option(name)} goes with --ambiguity {' or '.join(takers)}, not with {word}")
+def choice_options(function: Callable) -> Callable:
+    """The options that not all objectives have, each once."""
+    return some_options(*CHOICES)(function)
 
 
-def ranking_options(command: Callable) -> Callable:
-    """The options --min-tpr, --max-fpr, --surrogate and --positive of rankings."""
-    for option in (
-        click.option("--positive", help="The class to be ranked first. Default: the greater one, 1 of 0 and 1."),
-        click.option(
-            "--surrogate",
-            type=click.Choice(list(SURROGATES)),
-            default=SURROGATES[0],
-            show_default=True,
-            help="What stands for the wrong order of a pair; sigmoid is bounded, the others convex.",
-        ),
-        click.option("--max-fpr", type=float, help="False positive rates above it do not count. Default: 0.5."),
-        click.option("--min-tpr", type=float, help="True positive rates below it do not count. Default: 0.5."),
-    ):
-        command = option(command)
-    return command
+def some_options(*names: str) -> Callable:
+    """Some of these."""
+
+    def decorate(function: Callable) -> Callable:
+        for name in reversed(names):
+            function = _option(CHOICES[name])(function)
+        return function
+
+    return decorate
 
 
-def refuse_other_options(context: click.Context, objective: str) -> None:
-    """Refuse options, and models to save, that are those of another objective."""
-    own = OF_OBJECTIVE[objective]
-    for name in _given(context):
-        takers = [each for each, names in OF_OBJECTIVE.items() if name in names]
-        if takers and name not in own:
-            raise Refused(f"{_option(name)} goes with --objective {' or '.join(takers)}, not with {objective}")
-    if objective == "dro":
-        _refuse_other_ambiguity(context)
-    keys = ("recommended", *ARMS_OF[objective])
-    if context.params["kept"] not in keys:
-        raise Refused(f"--save must be one of {', '.join(keys)} for {objective}, got {context.params['kept']!r}")
-
-
-def refuse_group_options(context: click.Context, names: tuple[str, ...], why: str) -> None:
-    """Refuse some options of groups for a model that does without, and say why."""
-    for name in _given(context):
-        if name in names:
-            raise Refused(f"{_option(name)} goes with a model of groups, {why}")
-
-
-def _given(context: click.Context) -> list[str]:
+def given(context: click.Context) -> list[str]:
     """The options that were given on the command line."""
     return [name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
 
 
-def _option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
+def refuse_other_options(context: click.Context, command: Command) -> None:
+    """Refuse options that are those of another objective."""
+    own = {choice.name for choice in command.options}
+    for name in given(context):
+        takers = [each.word for each in COMMANDS.values() if name in {choice.name for choice in each.options}]
+        if takers and name not in own:
+            option = f"--{name.replace('_', '-')}"
+            raise Refused(f"{option} goes with --objective {' or '.join(takers)}, not with {command.word}")
 
-
-min_group_size_option = click.option(
-    "--min-group-size",
-    type=click.IntRange(min=1),
-    default=MIN_GROUP_SIZE,
-    show_default=True,
-    help="Groups with fewer rows to be judged by are left out of the verdict.",
-)
 
 seed_option = click.option(
     "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Of the rows drawn and of the fits."
-)
-metric_option = click.option(
-    "--metric",
-    type=click.Choice(list(SCORES)),
-    help="What models are judged by. Default: accuracy for classes, neg_root_mean_squared_error for numbers.",
 )
 
 

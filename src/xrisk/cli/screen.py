@@ -1,7 +1,7 @@
 """What is shown on a terminal: tables, notes, a bar with the time left."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,22 +11,19 @@ from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeE
 from rich.table import Table as Grid
 from rich.text import Text
 
-from xrisk.metrics import GroupReport, GroupRow
 from xrisk.phrases import counted
-from xrisk.report.phrases import interval, score
-from xrisk.study import Study
-from xrisk.tables.prepare import Prepared, column_rows, without_target
+from xrisk.report.phrases import THIN
+from xrisk.study.objective import Sheet
+from xrisk.tables.prepare import Prepared, column_rows
 
-SHOWN = 12  # groups in a table on a terminal; the report has them all
-FOLDED = 3  # groups of few rows in a table on a terminal
 COLUMNS_SHOWN = 40  # of the columns that were read
 WIDE = 100  # columns of a terminal that has room for intervals
 FRAME: dict[str, Any] = {"title_justify": "left", "box": SIMPLE_HEAD, "pad_edge": False}
 
 
 def plain(text: str) -> str:
-    """Text without control characters, which a terminal would obey."""
-    return text if text.isprintable() else repr(text)[1:-1]
+    """Text without control characters, which a terminal would obey; narrow spaces are none."""
+    return "".join(letter if letter.isprintable() or letter == THIN else repr(letter)[1:-1] for letter in text)
 
 
 class TimeLeft(ProgressColumn):
@@ -78,71 +75,31 @@ def column_grid(prepared: Prepared, data: str) -> Grid:
     return grid
 
 
-def tell_left_out(out: Console, without: int, strange: list[str]) -> None:
-    """The notes of a model's scores: rows without a target, and of classes it does not know."""
-    if without:
-        out.print(Text(without_target(without), style="dim"))
-    if strange:
-        named = ", ".join(map(plain, strange))
-        out.print(Text(f"Classes without training rows, their rows are left out: {named}.", style="dim"))
+def is_wide(out: Console) -> bool:
+    """Whether a terminal has room for intervals."""
+    return out.width >= WIDE
 
 
-def study_grid(study: Study, width: int) -> Grid:
-    """Groups in rows, models in columns, worst groups of the plain model first; with intervals where there is room."""
-    is_wide = width >= WIDE
-    many = counted(study.judged_rows, f"{study.judged_on} row", f"{study.judged_on} rows")
-    grid = Grid(title=Text(f"{study.metric} on {many}"), **FRAME)
-    grid.add_column("group", overflow="fold")
-    grid.add_column("rows", justify="right", no_wrap=True)
-    for arm in study.arms:
-        grid.add_column(Text(arm.name), justify="right", no_wrap=True)
-        if is_wide:
-            grid.add_column("", justify="right", style="dim", no_wrap=True)
-    first = study.arms[0].test
-    _add_groups(grid, study, first.large, SHOWN, is_wide)
-    if first.small:
-        grid.add_section()
-        grid.add_row(Text(f"fewer than {first.min_group_size} rows, left out of the verdict:", style="dim"))
-        _add_groups(grid, study, first.small, FOLDED, is_wide)
-    grid.add_section()
-    whole = [arm.test.overall for arm in study.arms]
-    worst = [arm.worst for arm in study.arms if arm.worst is not None]
-    if worst:
-        grid.add_row("worst group", "", *_cells(worst, study.metric, is_wide), style="bold")
-    grid.add_row("all rows", f"{study.judged_rows:,}", *_cells(whole, study.metric, is_wide))
-    return grid
+def say(out: Console, sentences: Iterable[str], style: str = "") -> None:
+    """Sentences, a line each, whatever names are in them."""
+    for sentence in sentences:
+        out.print(Text(plain(sentence), style=style))
 
 
-def _add_groups(grid: Grid, study: Study, rows: tuple[GroupRow, ...], most: int, is_wide: bool) -> None:
-    for row in rows[:most]:
-        found = [arm.test[row.name] for arm in study.arms]
-        grid.add_row(Text(plain(row.name)), f"{row.n:,}", *_cells(found, study.metric, is_wide))
-    if len(rows) > most:
-        grid.add_row(Text(f"… {len(rows) - most} more"), "")
-
-
-def _cells(rows: list[GroupRow], metric: str, is_wide: bool) -> list[str]:
-    pairs = [(score(row.score, metric), interval(row, metric)) for row in rows]
-    return [cell for pair in pairs for cell in (pair if is_wide else pair[:1])]
-
-
-def report_grid(report: GroupReport, title: str) -> Grid:
-    """One model's groups, worst first."""
-    grid = Grid(title=Text(title), **FRAME)
-    grid.add_column("group", overflow="fold")
-    grid.add_column("rows", justify="right")
-    grid.add_column(report.metric, justify="right")
-    grid.add_column("95 % interval", justify="right", style="dim")
-    _add_rows(grid, report.large, report.metric)
-    if report.small:
-        grid.add_section()
-        grid.add_row(Text(f"fewer than {report.min_group_size} rows, left out of the verdict:", style="dim"))
-        _add_rows(grid, report.small, report.metric)
-    grid.add_section()
-    _add_rows(grid, (report.overall._replace(name="all rows"),), report.metric)
-    return grid
-
-
-def _add_rows(grid: Grid, rows: tuple[GroupRow, ...], metric: str) -> None:
-    for row in rows:
-        grid.add_row(Text(plain(row.name)), f"{row.n:,}", score(row.score, metric), interval(row, metric))
+def grid(sheet: Sheet) -> Grid:
+    """A table as the terminal shows it."""
+    shown = Grid(title=Text(plain(sheet.title)), **FRAME)
+    for column in sheet.columns:
+        style: dict[str, Any] = {"style": "dim"} if column.is_dim else {}
+        number: dict[str, Any] = {"justify": "right", "no_wrap": column.width is None} if column.is_number else {}
+        overflow: Any = "fold" if column.width or not column.is_number else "ellipsis"
+        shown.add_column(Text(plain(column.name)), max_width=column.width, overflow=overflow, **number, **style)
+    for part in sheet.parts:
+        if not part:
+            continue
+        if shown.rows:
+            shown.add_section()
+        for row in part:
+            alone = "dim" if len(row) == 1 else ""
+            shown.add_row(*(Text(plain(cell)) for cell in row), style="bold" if row[0] in sheet.bold else alone)
+    return shown

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.report.phrases import percent, score
-from xrisk.study import Study
 from xrisk.study.scores import SHARES
 
 SHOWN = 12  # groups in a figure; the table has all
@@ -84,25 +83,25 @@ def _tick_marks(scale: Scale, metric: str, about: int = 5) -> list[dict[str, Any
     return [{"at": scale.at(value), "name": name(value)} for value in ticks(scale.low, scale.high, about)]
 
 
-def groups_figure(study: Study) -> dict[str, Any] | None:
+def groups_figure(arms: Any, metric: str) -> dict[str, Any] | None:
     """Every large group's score with its interval, under each of the models."""
-    large = study.arms[0].test.large
+    large = arms[0].test.large
     shown = large[:SHOWN]
     if not shown:
         return None
-    found = [[arm.test[row.name] for arm in study.arms] for row in shown]
+    found = [[arm.test[row.name] for arm in arms] for row in shown]
     ends = [
         end for rows in found for row in rows for end in (row.score, row.score_low, row.score_high) if end is not None
     ]
-    scale = _axis(ends, study.metric)
+    scale = _axis(ends, metric)
     lines = [
         {
             "name": row.name,
             "n": row.n,
-            "values": [score(each.score, study.metric) for each in rows],
+            "values": [score(each.score, metric) for each in rows],
             "marks": [
                 _mark(arm.key, each, scale, 15 + 13 * k)
-                for k, (arm, each) in enumerate(zip(study.arms, rows, strict=True))
+                for k, (arm, each) in enumerate(zip(arms, rows, strict=True))
                 if each.score is not None
             ],
         }
@@ -110,7 +109,7 @@ def groups_figure(study: Study) -> dict[str, Any] | None:
     ]
     return {
         "lines": lines,
-        "ticks": _tick_marks(scale, study.metric),
+        "ticks": _tick_marks(scale, metric),
         "hidden": len(large) - len(shown),
     }
 
@@ -121,34 +120,32 @@ def _mark(key: str, row: Any, scale: Scale, y: int) -> dict[str, Any]:
     return {"key": key, "at": scale.at(row.score), "low": scale.at(low), "high": scale.at(high), "y": y}
 
 
-def trade_figure(study: Study) -> dict[str, Any] | None:
+def spans_figure(arms: Any, metric: str) -> dict[str, Any] | None:
     """For each model the score of all rows and of the worst group, and what lies between."""
-    worst = [arm.worst for arm in study.arms if arm.worst is not None]
-    if len(worst) < len(study.arms):
+    worst = [arm.test.worst for arm in arms if arm.test.worst is not None]
+    if len(worst) < len(arms):
         return None
     pairs = [
-        (arm, row.name, arm.test.overall.score or 0.0, row.score or 0.0)
-        for arm, row in zip(study.arms, worst, strict=True)
+        (arm, row.name, arm.test.overall.score or 0.0, row.score or 0.0) for arm, row in zip(arms, worst, strict=True)
     ]
-    scale = _axis([value for _, _, *both in pairs for value in both], study.metric)
+    scale = _axis([value for _, _, *both in pairs for value in both], metric)
     lines = [
         {
             "key": arm.key,
             "name": arm.name,
             "all": scale.at(whole),
             "worst": scale.at(least),
-            "all_text": score(whole, study.metric),
-            "worst_text": score(least, study.metric),
+            "all_text": score(whole, metric),
+            "worst_text": score(least, metric),
             "worst_name": name,
         }
         for arm, name, whole, least in pairs
     ]
-    return {"lines": lines, "ticks": _tick_marks(scale, study.metric)}
+    return {"lines": lines, "ticks": _tick_marks(scale, metric)}
 
 
-def weights_figure(study: Study) -> dict[str, Any]:
-    """The groups by their weight in the worst case, beside their share of the rows."""
-    model, train = study.robust.model, study.robust.train
+def weights_figure(model: Any, train: Any) -> dict[str, Any]:
+    """The groups by their weight in the worst case, beside their share of the training rows."""
     order = np.argsort(-model.group_weights_, kind="stable")
     shown = [int(k) for k in order[:SHOWN] if model.group_weights_[k] > 5e-4] or [int(order[0])]
     share = {row.name: row.share for row in train.rows}
@@ -169,9 +166,9 @@ def weights_figure(study: Study) -> dict[str, Any]:
     return {"lines": lines, "hidden": hidden, "rest": percent(rest), "ticks": _tick_marks(scale, "accuracy", 4)}
 
 
-def bounds_figure(study: Study) -> dict[str, Any] | None:
+def bounds_figure(points: Any) -> dict[str, Any] | None:
     """Upper and lower bound, and the gap between on a logarithmic axis, against time."""
-    known = [point for point in study.bounds if np.isfinite(point.value) and np.isfinite(point.bound)]
+    known = [point for point in points if np.isfinite(point.value) and np.isfinite(point.bound)]
     if len(known) < 2:
         return None
     seconds = Scale(0.0, 1.02 * max(point.seconds for point in known))

@@ -2,12 +2,8 @@
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
-from xrisk.applications import DIVERGENCES
-from xrisk.metrics import GroupReport
-from xrisk.phrases import counted
 from xrisk.solvers.base import PROVED_ENDINGS, Stop
 from xrisk.study import Study
 from xrisk.study.scores import SHARES
@@ -56,6 +52,11 @@ def score(value: float | None, metric: str) -> str:
     return percent(value) if metric in SHARES else loss_number(value)
 
 
+def headed(words: str) -> str:
+    """Words as a heading."""
+    return words[0].upper() + words[1:]
+
+
 def loss_number(value: float) -> str:
     """A loss, in four digits; the zeros at the end are digits too."""
     return rounded(value, "#.4g")
@@ -90,48 +91,14 @@ def interval(row: Any, metric: str) -> str:
     return loss_interval(row.score_low, row.score_high)
 
 
-def objective(study: Study) -> str:
-    """What the robust model minimises, in a sentence."""
-    model, groups = study.robust.model, study.sizes["groups"]
-    word = "max" if model.divergence == "cvar" and model.alpha * groups <= 1.0 else model.divergence
-    many = counted(groups, "group", "groups")
-    if word not in DIVERGENCES:
-        return f"A linear model whose risk over {many} is as small as can be: {word}."
-    said = DIVERGENCES[word].objective.format(
-        groups=many, alpha=f"{100.0 * model.alpha:g}{THIN}%", lam=f"{model.lam:g}", word=word
-    )
-    return f"A linear model whose {said} is as small as can be."
-
-
-def better(metric: str) -> str:
-    """Which way a score is better."""
-    return "more is better" if metric in SHARES else "less is better"
-
-
-def _each(study: Study, rows: list[Any]) -> str:
-    """The score of a row under each of the models: "ERM 32.0 %, re-weighted 82.4 %, robust 83.1 %"."""
-    said = (f"{arm.name} {score(row.score, study.metric)}" for arm, row in zip(study.arms, rows, strict=True))
-    return ", ".join(said)
-
-
-def summary(study: Study) -> str:
-    """The finding, in a sentence or two: every model, whoever does best."""
-    noun = study.metric.capitalize()
-    whole = f"of all rows {_each(study, [arm.test.overall for arm in study.arms])}"
-    if None in (arm.worst for arm in study.arms):
-        return f"{noun} {whole}. No group has {study.min_group_size} {study.judged_on} rows: nothing is said of groups."
-    worst = _each(study, [arm.worst for arm in study.arms])
-    return f"{noun} on the worst group: {worst}; {whole}. {recommended(study)}"
-
-
-def recommended(study: Any, rule: str = "Recommended") -> str:
+def recommended(study: Study, rule: str = "Recommended") -> str:
     """The recommendation of any study, or why there is none; ``rule`` are the words before the name."""
     if study.recommended is None:
         return "No model is recommended: fewer than two fits finished."
     return f"{rule}: {study.recommended.name}{reserve(study)}."
 
 
-def not_compared(study: Any) -> str:
+def not_compared(study: Study) -> str:
     """A sentence that names the models whose fits were cut short, of any study; nothing where all finished."""
     cut = [arm for arm in study.arms if is_cut_short(arm.model)]
     if not cut:
@@ -140,9 +107,9 @@ def not_compared(study: Any) -> str:
     return f"Not compared, because the fit was cut short: {each}. "
 
 
-def reserve(study: Any) -> str:
+def reserve(study: Study) -> str:
     """What must be said together with a recommendation."""
-    is_constant = getattr(study, "is_nearly_constant", False) and study.recommended.key == study.asked.key
+    is_constant = getattr(study.found, "is_nearly_constant", False) and study.verdict.recommended == study.asked.key
     return ", though in training it is hardly better than a constant model" if is_constant else ""
 
 
@@ -153,56 +120,10 @@ def scored(model: Any, metric: str) -> str:
     return f"Trained on the {loss if isinstance(loss, str) else type(loss).__name__} loss, scored by {by}."
 
 
-def trade(study: Study) -> str:
-    """What the worst group gains and what the average pays, for each model against the first."""
-    if None in (arm.worst for arm in study.arms):
-        return f"No group has {study.min_group_size} {study.judged_on} rows."
-    if is_cut_short(study.arms[0].model):
-        return f"Against {study.arms[0].name} nothing can be said."
-    said = []
-    for arm in study.arms[1:]:
-        worst = _points(study, arm.worst, study.arms[0].worst)
-        said.append(
-            f"{arm.name}: worst group {worst}, all rows {_points(study, arm.test.overall, study.arms[0].test.overall)}"
-        )
-    return f"Against {study.arms[0].name}, in {_unit(study)} (more is better). {'; '.join(said)}."
-
-
-def _unit(study: Study) -> str:
-    return f"points of {study.metric}" if study.metric in SHARES else f"{study.metric} saved"
-
-
-def _points(study: Study, row: Any, first: Any) -> str:
-    gain = (row.score - first.score) if study.metric in SHARES else (first.score - row.score)
-    return _signed(study, gain)
-
-
-def _signed(study: Study, gain: float) -> str:
-    return f"{100.0 * gain:+.1f}" if study.metric in SHARES else f"{gain:+.3g}"
-
-
 SIMPLEST = "Recommended is the simplest that no other is sure to beat"
 
 
-def verdict(study: Study) -> str:
-    """What the rows can tell of the models, the recommendation, and the rule; the same words whoever is ahead."""
-    found = study.verdict
-    if study.recommended is None:
-        return f"{not_compared(study)}{recommended(study)}"
-    rows = counted(study.min_group_size, f"{study.judged_on} row", f"{study.judged_on} rows")
-    left = counted(found.small, "smaller one is", "smaller ones are")
-    if not found.groups:
-        said = recommended(study, "Recommended is the simplest")
-        return f"{not_compared(study)}No group has {rows}, so the models cannot be told apart. {said}"
-    pairs = "; ".join(compared(study, each, partial(_signed, study)) for each in found.differences)
-    many = counted(found.groups, "group", "groups")
-    out = f" ({left} left out)" if found.small else ""
-    judged = f"Judged by {study.metric} on the worst of {many} of at least {rows}{out}"
-    said = f"{judged}; with 95 % confidence, in {_unit(study)}: {pairs}. {recommended(study, SIMPLEST)}"
-    return f"{not_compared(study)}{said}"
-
-
-def compared(study: Any, found: Any, signed: Callable[[float], str]) -> str:
+def compared(study: Study, found: Any, signed: Callable[[float], str]) -> str:
     """Which of two models is better and by how much, of any study with models by key; ``signed`` writes a gain."""
     one, other = study.arm(found.key).name, study.arm(found.other).name
     low, high = found.low, found.high
@@ -212,7 +133,7 @@ def compared(study: Any, found: Any, signed: Callable[[float], str]) -> str:
     return f"{one} beats {other} by {ends}" if low > 0.0 else f"{one} and {other} cannot be told apart ({ends})"
 
 
-def differences(study: Any, signed: Callable[[float], str], between: str = "less") -> list[dict[str, str]]:
+def differences(study: Study, signed: Callable[[float], str], between: str = "less") -> list[dict[str, str]]:
     """The rows of a table of differences between models, of any study with models by key."""
     return [
         {"pair": f"{study.arm(each.key).name} {between} {study.arm(each.other).name}", "low": signed(each.low)}
@@ -221,21 +142,10 @@ def differences(study: Any, signed: Callable[[float], str], between: str = "less
     ]
 
 
-def _better(study: Any, found: Any) -> str:
+def _better(study: Study, found: Any) -> str:
     if found.low <= 0.0 <= found.high:
         return "cannot be told apart"
     return f"{study.arm(found.key if found.low > 0.0 else found.other).name} is better"
-
-
-def worst_group(report: GroupReport, shown: Callable[[str], str] = str) -> str:
-    """The worst group of a report, in a sentence; ``shown`` makes its name fit for what it is shown on."""
-    row = report.worst
-    if row is None:
-        return f"No group has {report.min_group_size} rows: no worst group is named."
-    sure = f" (95 % interval {interval(row, report.metric)})" if row.score_low is not None else ""
-    left = counted(len(report.small), "group", "groups")
-    out = f" {left} of fewer than {report.min_group_size} rows left out." if report.small else ""
-    return f"Worst group: {shown(row.name)}, {report.metric} {score(row.score, report.metric)}{sure}.{out}"
 
 
 UP_TO_ROUNDING = {  # endings of fits whose optimum is zero: a relative gap has no digits to compare with
@@ -250,11 +160,6 @@ class Proof(NamedTuple):
     is_certified: bool
     headline: str
     text: str
-
-
-def proof(study: Study) -> Proof:
-    """What is proved of the robust model."""
-    return proof_of(study.robust.model)
 
 
 NOTHING_LEFT = (
@@ -285,6 +190,16 @@ def proof_of(model: Any) -> Proof:
     return Proof(False, f"Stopped before the tolerance of {model.tol:g}: {model.stop_}", text)
 
 
+def proved(model: Any) -> str:
+    """What is proved of the robust model, in a sentence with the bounds."""
+    if model.stop_ in UP_TO_ROUNDING:
+        return f"Robust model: {UP_TO_ROUNDING[model.stop_]}."
+    said = "certified" if model.stop_ in PROVED_ENDINGS else f"not certified to {model.tol:g}, {model.stop_}"
+    found = model.certificate_
+    bounds = f"{found.dual:.6g} ≤ optimum ≤ {found.primal:.6g}"
+    return f"Robust model: {said}; {bounds}, relative gap {found.relative:.1e}."
+
+
 class Card(NamedTuple):
     """One of the large numbers on top, or one for each model."""
 
@@ -292,35 +207,9 @@ class Card(NamedTuple):
     values: tuple[tuple[str, str], ...]  # what it is of, and the number
 
 
-def cards(study: Study) -> list[Card]:
-    """The numbers one would remember."""
-    worst = tuple((arm.name, score(arm.worst.score if arm.worst else None, study.metric)) for arm in study.arms)
-    whole = tuple((arm.name, score(arm.test.overall.score, study.metric)) for arm in study.arms)
-    return [
-        Card(f"Worst group, {study.metric}", worst),
-        Card(f"All rows, {study.metric}", whole),
-        Card("Optimality gap", (("robust, by the certificate", _gap(study.robust.model)),)),
-    ]
-
-
-def _gap(model: Any) -> str:
+def gap(model: Any) -> str:
+    """The relative gap of a model, for a card."""
     if model.stop_ in UP_TO_ROUNDING:
         return "zero up to rounding"
     relative = model.certificate_.relative
     return f"≤ {percent_above(relative, 2) if relative < 10.0 else 'not finite'}"
-
-
-def group_rows(study: Study) -> list[dict[str, Any]]:
-    """Every group with its numbers, the worst of the plain model first."""
-    model = study.robust.model
-    weights = dict(zip(model.groups_, model.group_weights_.tolist(), strict=True))
-    return [
-        {
-            "name": row.name,
-            "n": row.n,
-            "arms": [arm.test[row.name] for arm in study.arms],
-            "is_small": row.n < study.min_group_size,
-            "weight": weights.get(row.name),
-        }
-        for row in study.arms[0].test.rows
-    ]

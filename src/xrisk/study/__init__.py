@@ -1,39 +1,11 @@
-"""Fits side by side on one table, trained alike and judged by one rule.
+"""Models side by side on one table, trained on the same rows and judged by one rule.
 
-`compare` is about groups: plain, re-weighted, robust. `compare_rankings` is about rare positives: logistic, balanced,
-ranking. `compare_tails` is about the tail of the loss: plain, robust, robust with outliers set aside.
+`compare` answers a question that is stated as data, an objective; `xrisk.objectives` has them.
 """
 
-from xrisk.study.fits import ARMS, compare
-from xrisk.study.found import Arm, Study
-from xrisk.study.ranked import RankingArm, RankingScore, RankingStudy, judge_ranking
-from xrisk.study.ranking import RANKING_ARMS, compare_rankings
-from xrisk.study.scores import SCORES, judge
-from xrisk.study.tailed import HeavyRow, TailArm, TailScore, TailStudy, judge_tail
-from xrisk.study.tails import TAIL_ARMS, compare_tails
-from xrisk.study.verdict import Difference, PairedVerdict, Verdict
+from xrisk.study.objective import Objective
+from xrisk.study.scores import SCORES
+from xrisk.study.study import Arm, Study, compare
+from xrisk.study.verdict import Difference, Verdict
 
-__all__ = [
-    "ARMS",
-    "RANKING_ARMS",
-    "SCORES",
-    "TAIL_ARMS",
-    "Arm",
-    "Difference",
-    "HeavyRow",
-    "PairedVerdict",
-    "RankingArm",
-    "RankingScore",
-    "RankingStudy",
-    "Study",
-    "TailArm",
-    "TailScore",
-    "TailStudy",
-    "Verdict",
-    "compare",
-    "compare_rankings",
-    "compare_tails",
-    "judge",
-    "judge_ranking",
-    "judge_tail",
-]
+__all__ = ["SCORES", "Arm", "Difference", "Objective", "Study", "Verdict", "compare"]

@@ -1,5 +1,6 @@
 """What the rows can decide between models: bounds on the differences of their worst groups."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,20 +48,7 @@ class Verdict(NamedTuple):
     """Which model the rows recommend, and what of it is sure."""
 
     recommended: str | None  # key of the first that no other is sure to beat; None where fewer than two have finished
-    differences: tuple[Difference, ...]  # of every pair that finished; none where no group is large enough
-    groups: int  # that are judged
-    small: int  # groups of too few rows, left out
-
-    def to_dict(self) -> dict[str, Any]:
-        """The verdict as dicts, lists, numbers and strings, ready for JSON."""
-        return {**self._asdict(), "differences": [each._asdict() for each in self.differences]}
-
-
-class PairedVerdict(NamedTuple):
-    """Which model the rows recommend, and what of it is sure, where all rows judge together."""
-
-    recommended: str | None  # key of the first that no other is sure to beat; None where fewer than two have finished
-    differences: tuple[Difference, ...]  # of every pair that finished
+    differences: tuple[Difference, ...]  # of every pair that finished; none where no rows can decide
 
     def to_dict(self) -> dict[str, Any]:
         """The verdict as dicts, lists, numbers and strings, ready for JSON."""
@@ -110,11 +98,10 @@ def decide(
     >>> decide(("a", "b"), right, groups, score=SCORES["accuracy"], min_group_size=30).recommended
     'b'
     """
-    names, codes, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    _, codes, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     large = np.flatnonzero(sizes >= min_group_size)
-    left_out = int(names.size - large.size)
     if len(keys) < 2 or not large.size:
-        return Verdict(keys[0] if len(keys) > 1 else None, (), int(large.size), left_out)
+        return Verdict(keys[0] if len(keys) > 1 else None, ())
     rng = np.random.default_rng(0)
     spread = np.full(len(keys), 0.25 if score.is_share else gains.var(axis=0).max())
     worst = np.full((DRAWS, len(keys)), np.inf)
@@ -128,7 +115,17 @@ def decide(
         Difference(keys[k], keys[j], *_bounds(worst[:, k] - worst[:, j])) for k in range(len(keys)) for j in range(k)
     )
     recommended = simplest(keys, differences, worst.mean(axis=0))
-    return Verdict(recommended, differences, int(large.size), left_out)
+    return Verdict(recommended, differences)
+
+
+def pairwise(keys: tuple[str, ...], difference: Callable[[str, str], tuple[float, float]], means: Any) -> Verdict:
+    """The verdict on models by bounds on the difference of every two; ``means`` are their scores, more is better."""
+    if len(keys) < 2:
+        return Verdict(None, ())
+    differences = tuple(
+        Difference(one, other, *difference(one, other)) for k, one in enumerate(keys) for other in keys[:k]
+    )
+    return Verdict(simplest(keys, differences, means), differences)
 
 
 def simplest(keys: tuple[str, ...], differences: tuple[Difference, ...], means: Any) -> str:

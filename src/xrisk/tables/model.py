@@ -45,6 +45,8 @@ class TableModel(BaseEstimator):
         Of a model that ranks two classes: which they are. It was fitted on whether a row is positive.
     tail : float, optional
         Of a model of the worst case over rows: the fraction of the rows whose mean loss judges it.
+    objective : str
+        What it was fitted for, as `xrisk fit` calls it.
     """
 
     def __init__(
@@ -54,12 +56,14 @@ class TableModel(BaseEstimator):
         groups: tuple[str, ...] = (),
         ranked: RankedClasses | None = None,
         tail: float | None = None,
+        objective: str = "group-dro",
     ) -> None:
         self.encoding = encoding
         self.model = model
         self.groups = groups
         self.ranked = ranked
         self.tail = tail
+        self.objective = objective
 
     def __sklearn_is_fitted__(self) -> bool:
         return self.model is not None
@@ -71,6 +75,8 @@ class TableModel(BaseEstimator):
         self.encoding.check()
         if not isinstance(self.groups, tuple) or not all(isinstance(name, str) for name in self.groups):
             raise ValueError(f"groups must be names of groups, got {self.groups!r}")
+        if not isinstance(self.objective, str):
+            raise ValueError(f"objective must be the name of one, got {self.objective!r}")
         _check_linear(self.model, len(self.encoding.feature_names()), self.encoding.task == "classification")
         if self.ranked is not None:
             _check_ranked(self.ranked, self.model)

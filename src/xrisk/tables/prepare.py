@@ -1,7 +1,7 @@
 """From a table that was read to training and validation rows that a model can use."""
 
 import re
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -9,8 +9,10 @@ from xrisk.grouping import encode_groups
 from xrisk.phrases import counted
 from xrisk.tables.columns import GroupColumn, NumberColumn, column
 from xrisk.tables.encoding import TableEncoding, guess_task, learn_encoding, learn_groups, require
-from xrisk.tables.read import Read
 from xrisk.tables.rows import Part, split
+
+if TYPE_CHECKING:
+    from xrisk.tables.read import Read  # it needs pandas
 
 LEAST_ROWS = 10
 MOST_CLASSES = 100
@@ -53,7 +55,7 @@ class Labelled(NamedTuple):
 
 
 def prepare(
-    read: Read, options: TableOptions, path: str, *, validation: float, test: float | None = None, seed: int
+    read: "Read", options: TableOptions, path: str, *, validation: float, test: float | None = None, seed: int
 ) -> Prepared:
     """Leave out rows without a target, split, learn the encoding from the training rows.
 
@@ -63,7 +65,7 @@ def prepare(
 
 
 def prepare_classes(
-    read: Read, options: TableOptions, path: str, *, validation: float, test: float | None = None, seed: int
+    read: "Read", options: TableOptions, path: str, *, validation: float, test: float | None = None, seed: int
 ) -> Prepared:
     """The same for two classes to be ranked: the table has no groups, those of the rows are their classes."""
     notes = list(read.notes)
@@ -77,7 +79,7 @@ def prepare_classes(
 
 
 def prepare_rows(
-    read: Read, options: TableOptions, path: str, *, validation: float, test: float | None = None, seed: int
+    read: "Read", options: TableOptions, path: str, *, validation: float, test: float | None = None, seed: int
 ) -> Prepared:
     """The same for the tail of the rows: groups may be given, without any all rows are one."""
     if options.groups:
@@ -115,7 +117,7 @@ def _positions(rows: Labelled, validation: float, test: float | None, seed: int)
     return [train, held[first], held[last]]
 
 
-def prepare_all(read: Read, options: TableOptions, path: str) -> tuple[TableEncoding, Part, tuple[str, ...]]:
+def prepare_all(read: "Read", options: TableOptions, path: str) -> tuple[TableEncoding, Part, tuple[str, ...]]:
     """The same with all rows for training: encoding, rows, notes."""
     rows = _labelled(read, options, path)
     encoding = _encoding(rows, np.arange(rows.y.size), options)
@@ -134,7 +136,7 @@ def _encoding(rows: Labelled, train: np.ndarray, options: TableOptions) -> Table
     )
 
 
-def _labelled(read: Read, options: TableOptions, path: str) -> Labelled:
+def _labelled(read: "Read", options: TableOptions, path: str) -> Labelled:
     target, notes = options.target, list(read.notes)
     frame = _checked(read, options, path, notes)
     task, y = _targets(frame, options, path)
@@ -163,7 +165,7 @@ def _targets(frame: Any, options: TableOptions, path: str) -> tuple[str, np.ndar
     return task, y
 
 
-def _checked(read: Read, options: TableOptions, path: str, notes: list[str]) -> Any:
+def _checked(read: "Read", options: TableOptions, path: str, notes: list[str]) -> Any:
     """The rows that have a target, of a table that has the columns that are named."""
     require(read.frame, [options.target, *options.groups, *options.categorical, *options.drop])
     _refuse_nested(read.frame, options.drop)
