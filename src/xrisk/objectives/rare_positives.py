@@ -28,7 +28,7 @@ from xrisk.report.phrases import (
     proof_of,
     recommended,
 )
-from xrisk.study.objective import Choice, Column, Command, Parts, Plan, Question, Sheet, Told, resampling
+from xrisk.study.objective import Choice, Command, Parts, Plan, Question, Sheet, SheetColumn, Told, resampling
 from xrisk.study.study import Study, certificate_dict, is_open, parameters, row_counts
 from xrisk.study.verdict import CONFIDENCE, Verdict, is_cut_short, pairwise
 from xrisk.tables import Part, RankedClasses
@@ -201,7 +201,7 @@ class RarePositives:
 
     def sheet(self, study: Study, is_wide: bool) -> Sheet:
         """Models in rows: partial AUC with its interval, AUC, and what a threshold catches or costs."""
-        found, wide = study.asked.test, (Column("minimises", is_number=False, is_dim=True),) if is_wide else ()
+        found, wide = study.asked.test, (SheetColumn("minimises", is_number=False, is_dim=True),) if is_wide else ()
         many = counted(found.positives + found.negatives, f"{study.judged_on} row", f"{study.judged_on} rows")
         title = f"{METRIC} ({region(self.ranked)}) on {many}, {found.positives:,} positive"
         lines = [(arm.name, *cells(arm.test, self.ranked), *((arm.words,) if is_wide else ())) for arm in study.arms]
@@ -376,15 +376,15 @@ def extra(score: RankingScore, ranked: RankedClasses) -> str:
     return percent(score.caught if ranked.max_fpr < 1.0 else score.alarms)
 
 
-def columns(ranked: RankedClasses) -> tuple[Column, ...]:
+def columns(ranked: RankedClasses) -> tuple[SheetColumn, ...]:
     """Of a table of scores."""
-    interval = Column("95 % interval", is_dim=True)
+    interval = SheetColumn("95 % interval", is_dim=True)
     return (
-        Column("model", is_number=False),
-        Column(METRIC),
+        SheetColumn("model", is_number=False),
+        SheetColumn(METRIC),
         interval,
-        Column("AUC"),
-        Column(extra_title(ranked), width=18),
+        SheetColumn("AUC"),
+        SheetColumn(extra_title(ranked), width=18),
     )
 
 

@@ -40,7 +40,7 @@ from xrisk.report.phrases import (
     scored,
 )
 from xrisk.run import TracePoint
-from xrisk.study.objective import Choice, Column, Command, Parts, Plan, Question, Sheet, Told
+from xrisk.study.objective import Choice, Command, Parts, Plan, Question, Sheet, SheetColumn, Told
 from xrisk.study.scores import SCORES, SHARES, judge, metric_for
 from xrisk.study.study import Study, beside_a_constant, certificate_dict, finite, is_open, parameters, sizes_of
 from xrisk.study.verdict import Verdict, decide, is_cut_short
@@ -52,7 +52,7 @@ CURES = "larger groups, a larger alpha or lam, or features that tell more may he
 SHOWN, FOLDED = 12, 3  # groups in a table on a terminal, and those of few rows; the page has them all
 
 
-class Found(NamedTuple):
+class GroupsFound(NamedTuple):
     """What is found beside the scores."""
 
     bounds: tuple[TracePoint, ...]  # of the robust fit, against time
@@ -163,12 +163,12 @@ class WorstGroups:
             min_group_size=self.min_group_size,
         )
 
-    def found(self, arms: list[Any], parts: Parts) -> Found:
+    def found(self, arms: list[Any], parts: Parts) -> GroupsFound:
         model, train = arms[-1].model, parts[0]
         # what was proved of the optimum in the end holds at every point of the trace
         bounds = tuple(point._replace(bound=model.certificate_.dual) for point in model.trace_)
         where = "in the worst mixture of training groups"
-        return Found(bounds, beside_a_constant(model, train, where, CURES, train.groups))
+        return GroupsFound(bounds, beside_a_constant(model, train, where, CURES, train.groups))
 
     def sizes(self, train: Part, validation: Part, test: Part | None) -> dict[str, Any]:
         return sizes_of(self.model, train, validation, test)
@@ -222,9 +222,9 @@ class WorstGroups:
     def sheet(self, study: Study, is_wide: bool) -> Sheet:
         """Groups in rows, models in columns, worst groups of the plain model first."""
         first, metric = study.arms[0].test, study.metric
-        columns = [Column("group", is_number=False), Column("rows")]
+        columns = [SheetColumn("group", is_number=False), SheetColumn("rows")]
         for arm in study.arms:
-            columns += [Column(arm.name), Column("", is_dim=True)] if is_wide else [Column(arm.name)]
+            columns += [SheetColumn(arm.name), SheetColumn("", is_dim=True)] if is_wide else [SheetColumn(arm.name)]
 
         def line(name: str, rows: list[Any], n: str) -> tuple[str, ...]:
             pairs = [(score(row.score, metric), interval(row, metric)) for row in rows]
@@ -449,10 +449,10 @@ def report_sheet(report: GroupReport, title: str) -> Sheet:
         )
 
     columns = (
-        Column("group", is_number=False),
-        Column("rows"),
-        Column(report.metric),
-        Column("95 % interval", True, True),
+        SheetColumn("group", is_number=False),
+        SheetColumn("rows"),
+        SheetColumn(report.metric),
+        SheetColumn("95 % interval", True, True),
     )
     few = (left_out_line(report.min_group_size), *lines(report.small)) if report.small else ()
     return Sheet(title, columns, (lines(report.large), few, lines([report.overall._replace(name="all rows")])))

@@ -47,7 +47,7 @@ from xrisk.report.phrases import (
     recommended,
     rounded,
 )
-from xrisk.study.objective import Choice, Column, Command, Parts, Plan, Question, Sheet, Told, resampling
+from xrisk.study.objective import Choice, Command, Parts, Plan, Question, Sheet, SheetColumn, Told, resampling
 from xrisk.study.scores import metric_for
 from xrisk.study.study import (
     Study,
@@ -128,7 +128,7 @@ class HeavyRow(NamedTuple):
     is_aside: bool  # whether the third model sets it aside
 
 
-class Found(NamedTuple):
+class RowsFound(NamedTuple):
     """What is found beside the scores."""
 
     heavy: tuple[HeavyRow, ...]  # the training rows of largest weight
@@ -215,10 +215,10 @@ class WorstRows:
     def verdict(self, arms: list[Any], part: Part) -> Verdict:
         return tail_verdict({arm.key: arm.test.losses for arm in arms})
 
-    def found(self, arms: list[Any], parts: Parts) -> Found:
+    def found(self, arms: list[Any], parts: Parts) -> RowsFound:
         robust, train = arms[1].model, parts[0]
         numbers = np.arange(train.y.size) if self.numbers_of_rows is None else self.numbers_of_rows
-        return Found(
+        return RowsFound(
             heavy_rows(robust, arms[2].model.outliers_, train, numbers),
             half_of(robust.sample_weights_),
             beside_a_constant(robust, train, "under the worst weights of the training rows", CURES),
@@ -289,7 +289,7 @@ class WorstRows:
     def sheet(self, study: Study, is_wide: bool) -> Sheet:
         """Models in rows: the worst tenth with its interval, the mean, accuracy or R², the worst group."""
         many = counted(study.asked.test.rows, f"{study.judged_on} row", f"{study.judged_on} rows")
-        wide = (Column("minimises", is_number=False, is_dim=True),) if is_wide else ()
+        wide = (SheetColumn("minimises", is_number=False, is_dim=True),) if is_wide else ()
         lines = [(arm.name, *cells(arm.test, study.task), *((arm.words,) if is_wide else ())) for arm in study.arms]
         bold = () if study.recommended is None else (study.recommended.name,)
         title = f"loss on {many}"
@@ -656,11 +656,11 @@ def heavy_line(each: HeavyRow) -> dict[str, Any]:
     }
 
 
-def columns(task: str, groups: GroupReport | None) -> tuple[Column, ...]:
+def columns(task: str, groups: GroupReport | None) -> tuple[SheetColumn, ...]:
     """Of a table of scores."""
-    some = (Column("worst group"),) if groups is not None else ()
-    tail = Column("worst 10 %"), Column("95 % interval", is_dim=True)
-    return Column("model", is_number=False), *tail, Column("all rows"), Column(right_name(task)), *some
+    some = (SheetColumn("worst group"),) if groups is not None else ()
+    tail = SheetColumn("worst 10 %"), SheetColumn("95 % interval", is_dim=True)
+    return SheetColumn("model", is_number=False), *tail, SheetColumn("all rows"), SheetColumn(right_name(task)), *some
 
 
 def cells(score: TailScore, task: str) -> tuple[str, ...]:

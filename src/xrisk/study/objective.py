@@ -29,7 +29,7 @@ class Choice(NamedTuple):
     values: tuple[str, ...] = ()
 
 
-class Column(NamedTuple):
+class SheetColumn(NamedTuple):
     """A column of a table on a terminal."""
 
     name: str
@@ -42,7 +42,7 @@ class Sheet(NamedTuple):
     """A table on a terminal: rows of text, in parts with a line between, those of ``bold`` in bold."""
 
     title: str
-    columns: tuple[Column, ...]
+    columns: tuple[SheetColumn, ...]
     parts: tuple[tuple[tuple[str, ...], ...], ...]
     bold: tuple[str, ...] = ()  # first cells
 
