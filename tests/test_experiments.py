@@ -148,8 +148,8 @@ def test_the_page_on_the_tail_of_the_samples_has_the_tables_that_were_measured(t
     assert getattr(tails, f"as_{part}")(TAILS) in (SCDRO / "README.md").read_text()
 
 
-def test_the_readme_has_the_ranges_that_were_measured(tails):
-    assert tails.as_short(TAILS) in (FOLDER.parents[1] / "README.md").read_text()
+def test_the_guide_has_the_ranges_that_were_measured(tails):
+    assert tails.as_short(TAILS) in (FOLDER.parents[1] / "docs" / "guide.md").read_text()
 
 
 @pytest.mark.parametrize("classes", [2, 10, None], ids=["two classes", "ten classes", "numbers"])

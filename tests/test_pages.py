@@ -1,8 +1,9 @@
-"""What README.md and CONTRIBUTING.md show runs as it stands."""
+"""What README.md, the guide and CONTRIBUTING.md show runs as it stands."""
 
 import functools
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -13,7 +14,8 @@ import pytest
 from tests import run_blocks
 
 ROOT = Path(__file__).parents[1]
-BLOCKS = [(page, k) for page in ("README.md", "CONTRIBUTING.md") for k in range(len(run_blocks.blocks(ROOT / page)))]
+PAGES = ("README.md", "docs/guide.md", "CONTRIBUTING.md")
+BLOCKS = [(page, k) for page in PAGES for k in range(len(run_blocks.blocks(ROOT / page)))]
 
 # a limit that runs out is told by a warning; the example of an estimator must not stumble over it
 LIMIT = """
@@ -24,9 +26,9 @@ with warnings.catch_warnings(record=True) as told:
     BalancedClassifier(solver=xrisk.solvers.ALEXR(), max_iter=3).fit(table.X, table.y, groups=table.groups)
 assert [warning.category for warning in told] == [ConvergenceWarning]
 """
-MORE = {"README.md": [], "CONTRIBUTING.md": [LIMIT]}
+MORE = {"README.md": [], "docs/guide.md": [], "CONTRIBUTING.md": [LIMIT]}
 # fits take long in plain Python, kernels for specs of one's own take long to compile
-DISABLE_JIT = {"README.md": "0", "CONTRIBUTING.md": "1"}
+DISABLE_JIT = {"README.md": "0", "docs/guide.md": "0", "CONTRIBUTING.md": "1"}
 
 
 @functools.cache
@@ -62,3 +64,13 @@ def test_the_example_of_an_estimator_says_when_a_limit_ran_out():
 def test_a_block_runs_compiled_and_plain(page, block, disable_jit):
     found = complaints(page, disable_jit, *MORE[page])[block]
     assert found is None, found
+
+
+def test_the_readme_is_short():
+    assert (ROOT / "README.md").stat().st_size <= 9_000
+
+
+@pytest.mark.parametrize("page", [*PAGES, "docs/benchmarks.md", "docs/race.md", "docs/rates.md"])
+def test_links_lead_to_files(page):
+    targets = re.findall(r"\]\((?!http|#)([^)#]+)", (ROOT / page).read_text(encoding="utf-8"))
+    assert [target for target in targets if not ((ROOT / page).parent / target).exists()] == []
