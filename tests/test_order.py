@@ -25,10 +25,10 @@ certificate
 solvers.card  solvers.schedules
 solvers.base
 solvers.shared
-solvers.coupled  solvers.groups  solvers.finite_sum  solvers.auc  solvers.newton
+solvers.coupled  solvers.groups  solvers.finite_sum  solvers.auc  solvers.newton  run
 solvers.lbfgs  solvers.faces  solvers.bundle  solvers.dro
 solvers.catalogue  solvers.theory
-run  auto
+auto
 solvers
 applications
 metrics  datasets  tables

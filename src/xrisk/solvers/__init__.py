@@ -113,7 +113,7 @@ from xrisk.solvers.shared.tracking import TheoryCorrection as TheoryCorrection
 
 def __getattr__(name: str) -> Any:
     if name == "exact":  # runs under the driver, which stands below the solvers
-        from xrisk.run.exact import exact
+        from xrisk.auto.exact import exact
 
         return exact
     if name == "Auto":

@@ -1,9 +1,7 @@
 """The ground truth: Newton's method under the driver, a bundle of cuts where it has no walk over the samples."""
 
 from xrisk.problem import Problem
-from xrisk.run.budget import Budget
-from xrisk.run.driver import minimize
-from xrisk.run.result import Result
+from xrisk.run import Budget, Result, minimize
 from xrisk.solvers.bundle import Bundle, by_cuts
 from xrisk.solvers.newton.solver import Newton
 
