@@ -205,7 +205,7 @@ def test_a_group_of_few_rows_is_folded_in_fit_and_shown_apart_in_evaluate(table,
     said = " ".join(done.stdout.split())
     assert "fewer than 30 rows, left out of the verdict" in said
     assert "Trained on the logistic loss, scored by accuracy" in said
-    assert "Recommended is the simplest" in said
+    assert "We recommend the simplest model" in said
     done = run("evaluate", tmp_path / "m.xrisk", table)
     assert "fewer than 30 rows, left out of the verdict" in done.stdout
     assert "1 group of fewer than 30 rows left out." in " ".join(done.stdout.split())

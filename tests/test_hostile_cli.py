@@ -125,7 +125,7 @@ def test_a_verdict_is_printed_whatever_the_terminal_can_show(table, monkeypatch,
     stream.flush()
     told = " ".join(stream.buffer.getvalue().decode(encoding).split())
     assert done.value.code == 0
-    assert "Recommended is the simplest" in told
+    assert "We recommend the simplest model" in told
     assert "Report: ?.html" in told
     assert xrisk.load("m.xrisk").encoding.target == "y"
 

@@ -137,7 +137,7 @@ def test_the_terminal_shows_the_models_the_verdict_and_what_is_proved(table):
     assert "partial AUC (TPR ≥ 50 %) on 100 validation rows, 85 positive" in words
     assert "Positive is 'well', 85 % of the training rows and the more frequent class; --positive names" in words
     assert "Proved optimal to within" in words
-    assert "Recommended is the simplest that no other is sure to beat" in words
+    assert "We recommend the simplest model that no other significantly outperforms" in words
     assert "groups" not in words
 
 

@@ -264,7 +264,7 @@ def test_the_verdict_has_the_same_words_whoever_wins(study, key):
     said = verdict(study._replace(verdict=Verdict(key, pairs)))
     name = study.arm(key).name
     assert all(f"{name} beats {study.arm(other).name} by +10.0 to +30.0" in said for other in others)
-    assert said.endswith(f"Recommended is the simplest that no other is sure to beat: {name}.")
+    assert said.endswith(f"We recommend the simplest model that no other significantly outperforms: {name}.")
 
 
 @pytest.mark.parametrize(("key", "told"), [("erm", False), ("robust", True)])

@@ -149,7 +149,7 @@ def test_the_terminal_shows_models_proofs_rows_and_verdict(table):
     assert "loss on 100 validation rows" in words
     assert "Robust: Proved optimal to within" in words
     assert "Half of the weight of the robust model lies on" in words
-    assert "Recommended is the simplest that no other is sure to beat" in words
+    assert "We recommend the simplest model that no other significantly outperforms" in words
     assert "group" not in words
 
 

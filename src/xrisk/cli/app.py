@@ -75,9 +75,9 @@ app.add_command(compare_methods, "compare")
 def fit(context: click.Context, data: str, **options: Any) -> None:
     """Fit a model on a table (CSV or Parquet), beside plain ones.
 
-    The models have the same loss and penalty and are judged by one rule. Recommended is the simplest that no other is
-    sure to beat (confidence 95 %). Of several strengths --l2 each model gets its best by the validation rows, and the
-    verdict is on test rows apart from these. --out writes the recommended model, --save names another.
+    The models have the same loss and penalty and are judged by one rule. We recommend the simplest model that no other
+    significantly outperforms (95 % confidence). Given several --l2 values, each model's is selected on the validation
+    rows; the comparison uses separate test rows. --out writes the recommended model, --save names another.
 
     With --objective group-dro the three models are plain, re-weighted and robust, judged by the score (--metric) of
     their worst group of validation rows, among groups of at least --min-group-size rows.

@@ -81,8 +81,8 @@ class RarePositives:
     metric: ClassVar[str] = METRIC
     chosen_by: ClassVar[str] = "the partial AUC of the validation rows"
     rule: ClassVar[str] = (
-        "the models are judged by the partial AUC in the range that was asked for; recommended is the first, from the "
-        "simplest on, that no other beats with confidence 95 %"
+        "the models are judged by the partial AUC in the range that was asked for; we recommend the simplest "
+        "model that no other outperforms with 95 % confidence"
     )
 
     @property

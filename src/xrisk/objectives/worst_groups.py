@@ -91,8 +91,8 @@ class WorstGroups:
     template: ClassVar[str] = "worst_groups.html"
     chosen_by: ClassVar[str] = "the worst group of the validation rows"
     rule: ClassVar[str] = (
-        "the models are judged by the score of their worst group among those of enough rows; recommended is the "
-        "first, from the simplest on, that no other beats with confidence 95 %"
+        "the models are judged by the score of their worst group among those of enough rows; we recommend the "
+        "simplest model that no other outperforms with 95 % confidence"
     )
 
     @property
@@ -344,7 +344,7 @@ def verdict(study: Study) -> str:
         return f"{not_compared(study)}{recommended(study)}"
     rows = counted(_least(study), f"{study.judged_on} row", f"{study.judged_on} rows")
     if not report.large:
-        said = recommended(study, "Recommended is the simplest")
+        said = recommended(study, "We recommend the simplest model")
         return f"{not_compared(study)}No group has {rows}, so the models cannot be told apart. {said}"
     pairs = "; ".join(compared(study, each, partial(_signed, study)) for each in study.verdict.differences)
     left = counted(len(report.small), "smaller one is", "smaller ones are")

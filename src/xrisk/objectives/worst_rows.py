@@ -168,8 +168,8 @@ class WorstRows:
     metric: ClassVar[str] = METRIC
     chosen_by: ClassVar[str] = "the worst 10 % of the validation rows"
     rule: ClassVar[str] = (
-        f"the models are judged by the {METRIC}; recommended is the first, from the simplest on, that no other beats "
-        "with confidence 95 %"
+        f"the models are judged by the {METRIC}; we recommend the simplest model that no other outperforms "
+        "with 95 % confidence"
     )
 
     @property

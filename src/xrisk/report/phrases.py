@@ -120,7 +120,7 @@ def scored(model: Any, metric: str) -> str:
     return f"Trained on the {loss if isinstance(loss, str) else type(loss).__name__} loss, scored by {by}."
 
 
-SIMPLEST = "Recommended is the simplest that no other is sure to beat"
+SIMPLEST = "We recommend the simplest model that no other significantly outperforms"
 
 
 def compared(study: Study, found: Any, signed: Callable[[float], str]) -> str:

@@ -22,7 +22,7 @@ class Stop(enum.Enum):
     CONVERGED = "converged: the gap is within the tolerance"
     PERFECT = "the fit is perfect up to rounding: the objective is below 1e-12 of that of a constant model"
     OPTIMAL = "optimal up to rounding: the gap is below 1e-12 of what the objective is made of"
-    UNTIL = "what the run was asked to reach is reached"
+    UNTIL = "the `until` condition was met"
     ITERATIONS = "the budget of iterations is used up"
     ORACLE_CALLS = "the budget of oracle calls is used up"
     SECONDS = "the budget of seconds is used up"

@@ -47,7 +47,7 @@ class Difference(NamedTuple):
 class Verdict(NamedTuple):
     """Which model the rows recommend, and what of it is sure."""
 
-    recommended: str | None  # key of the first that no other is sure to beat; None where fewer than two have finished
+    recommended: str | None  # key of the simplest that no other outperforms; None where fewer than two have finished
     differences: tuple[Difference, ...]  # of every pair that finished; none where no rows can decide
 
     def to_dict(self) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def pairwise(keys: tuple[str, ...], difference: Callable[[str, str], tuple[float
 
 
 def simplest(keys: tuple[str, ...], differences: tuple[Difference, ...], means: Any) -> str:
-    """The first model that no other is sure to beat; where each is beaten by one, that of the greatest mean."""
+    """The first model that no other significantly outperforms; if each is beaten, that of the greatest mean."""
     beaten = {each.other for each in differences if each.low > 0.0} | {
         each.key for each in differences if each.high < 0.0
     }
