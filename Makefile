@@ -4,6 +4,8 @@ BIN := .venv/bin
 READY := .venv/.ready
 BENCH_READY := .venv/.bench-ready
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
+# packages are compiled to bytecode when they are first imported, not all when they are installed: it must be kept then
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: venv demo test test-all lint bench rates reproduce clean
 
