@@ -47,12 +47,16 @@ def complaints(page, disable_jit, *more):
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize(("page", "block"), BLOCKS)
+QUICK = [pytest.param(*block, marks=[] if block[0] == "README.md" else [pytest.mark.slow]) for block in BLOCKS]
+
+
+@pytest.mark.parametrize(("page", "block"), QUICK)
 def test_a_block_runs(page, block):
     found = complaints(page, DISABLE_JIT[page], *MORE[page])[block]
     assert found is None, found
 
 
+@pytest.mark.slow
 def test_the_example_of_an_estimator_says_when_a_limit_ran_out():
     found = complaints("CONTRIBUTING.md", "1", *MORE["CONTRIBUTING.md"])[-1]
     assert found is None, found
