@@ -58,8 +58,8 @@ def rival(X, y, groups, divergence="cvar", alpha=0.1, lam=1.0, l2=1e-3, tol=1e-3
         q, _ = weights(u, divergence, alpha, lam, mu)
         value = weights(u, divergence, alpha, lam, 1e-12)[1] + 0.5 * l2 * w[:d] @ w[:d]
         if intercept:  # slopes are made smaller on the heavier side, so that the intercept has no pull
-            pull = (q / sizes)[groups] * slopes
-            up, down = pull[pull > 0].sum(), -pull[pull < 0].sum()
+            adjoint = (q / sizes)[groups] * slopes
+            up, down = adjoint[adjoint > 0].sum(), -adjoint[adjoint < 0].sum()
             slopes = slopes * np.where(slopes > 0.0, min(1.0, down / up), min(1.0, up / down))
         p = np.clip(-slopes * y, 1e-300, 1.0)
         conjugate = p * np.log(p) + (1.0 - p) * np.log1p(-np.minimum(p, 1.0 - 1e-16))

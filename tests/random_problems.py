@@ -189,5 +189,5 @@ def random_points(rng, problem, near):
 
 def random_slopes(rng, g, size):
     scores = (row_count(pass_rows(g)), score_count(g))
-    z, move = size * rng.standard_normal((2, *scores))
-    return Slopes(z, move, rng.standard_normal(inner_count(g) * inner_dim(g)), pick(rng, (0.0, 1e-9, 0.1)) * size)
+    z, direction = size * rng.standard_normal((2, *scores))
+    return Slopes(z, direction, rng.standard_normal(inner_count(g) * inner_dim(g)), pick(rng, (0.0, 1e-9, 0.1)) * size)

@@ -371,11 +371,11 @@ def slopes_of_rows(rows):
         (Known(np.zeros(4), None, np.zeros(60)), r"slopes must be Slopes with z of shape \(60, 1\), got ndarray"),
         (Known(np.zeros(4), None, slopes_of_rows(59)), r"Slopes with z of shape \(60, 1\), got Slopes with \(59, 1\)"),
         (
-            Known(np.zeros(4), None, slopes_of_rows(60)._replace(move=np.zeros((9, 1)))),
+            Known(np.zeros(4), None, slopes_of_rows(60)._replace(direction=np.zeros((9, 1)))),
             r"Slopes with move of shape \(60, 1\), got Slopes with \(9, 1\)",
         ),
         (
-            Known(np.zeros(4), None, slopes_of_rows(60)._replace(gain=np.zeros(1))),
+            Known(np.zeros(4), None, slopes_of_rows(60)._replace(factor=np.zeros(1))),
             r"Slopes with gain of shape \(6,\), got Slopes with \(1,\)",
         ),
     ],

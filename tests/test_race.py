@@ -14,7 +14,7 @@ from xrisk.compile import uncompiled
 from xrisk.race import PAPER, PROBLEMS, as_dict, as_markdown, cells, draw_race, race, with_setting
 from xrisk.race.grid import neighbours
 from xrisk.race.phrases import rows, slope
-from xrisk.race.run import MARGIN, TUNING_SEED, Entry, Heat
+from xrisk.race.run import MARGIN, TUNING_SEED, Entry, Trial
 from xrisk.run.observers import TracePoint
 from xrisk.solvers import ALEXR, NASA, SOX, Conjugate, Decreasing
 from xrisk.solvers.catalogue import CATALOGUE, COLUMNS, describe, refusal
@@ -53,24 +53,24 @@ def test_gaps_are_to_the_certified_optimum(found):
 
 
 def test_every_run_keeps_to_the_budget(found):
-    calls = [heat.points[-1].oracle_calls for entry in found.entries[:2] for heat in entry.heats]
+    calls = [trial.points[-1].oracle_calls for entry in found.entries[:2] for trial in entry.trials]
     assert all(0.95 * CALLS < each <= CALLS for each in calls)
 
 
 def test_a_run_that_diverges_counts_as_infinitely_far(found):
     last = found.entries[-1]
     assert last.name == "wild"
-    assert {heat.stop for heat in last.heats} == {"diverged"}
+    assert {trial.stop for trial in last.trials} == {"diverged"}
     assert np.isinf(found.gaps(last)).all()
     assert "diverged" in rows(found)[-1]
     assert math.isnan(slope(found, last))
 
 
-def test_a_heat_is_the_run_of_its_seed(found, plain):
+def test_a_trial_is_the_run_of_its_seed(found, plain):
     entry = next(entry for entry in found.entries if entry.name == "sox")
     result = xrisk.minimize(chi2(), SOX(), budget=Budget(oracle_calls=CALLS), rng=1)
-    assert entry.heats[1].seed == 1
-    assert entry.heats[1].points[-1].value == result.value
+    assert entry.trials[1].seed == 1
+    assert entry.trials[1].points[-1].value == result.value
 
 
 def test_methods_that_do_not_apply_are_listed_with_the_reason():
@@ -121,8 +121,8 @@ def test_processes_give_the_same_race_as_none():
     asked = {"budget": Budget(iterations=50), "seeds": [0, 1], "grid": {"step": (0.01, 0.1)}}
     alone, together = (race(chi2(), {"sox": SOX()}, **asked, jobs=jobs) for jobs in (1, 2))
     assert alone.entries[0].setting == together.entries[0].setting
-    assert [h.points[-1].value for h in alone.entries[0].heats] == [
-        h.points[-1].value for h in together.entries[0].heats
+    assert [h.points[-1].value for h in alone.entries[0].trials] == [
+        h.points[-1].value for h in together.entries[0].trials
     ]
 
 
@@ -163,10 +163,10 @@ def test_the_numbers_survive_strict_json(found):
 
 def test_the_slope_is_the_exponent_of_the_gap(found):
     points = [TracePoint(k, 10 * k, 0.0, found.goal.value + 3.0 * k**-0.5) for k in (1, 10, 20, 40, 80, 160)]
-    made = Entry("made", SOX(), {}, 0, (Heat(0, "iterations", tuple(points)),))
+    made = Entry("made", SOX(), {}, 0, (Trial(0, "iterations", tuple(points)),))
     assert slope(found, made) == pytest.approx(-0.5)
-    reached = Heat(0, "iterations", tuple(point._replace(value=found.goal.value) for point in points))
-    assert math.isnan(slope(found, made._replace(heats=(reached,))))
+    reached = Trial(0, "iterations", tuple(point._replace(value=found.goal.value) for point in points))
+    assert math.isnan(slope(found, made._replace(trials=(reached,))))
 
 
 def test_the_table_has_a_line_for_each(found):

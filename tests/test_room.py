@@ -66,7 +66,7 @@ from xrisk.inner.passes import (
     walk_rounding,
     with_loss,
 )
-from xrisk.inner.visitors import DualTerms, LossBounds, SmoothedTerms, asks_gains, visit
+from xrisk.inner.visitors import DualTerms, LossBounds, SmoothedTerms, asks_factors, visit
 from xrisk.solvers import ALEXR, ALEXRDL, Auto, Newton, SmoothedLBFGS
 from xrisk.solvers.base import copied
 
@@ -182,9 +182,11 @@ def _(g):
 def _(g, visitor, at, share):
     done, j = Walk(np.zeros((g.positives.size, 4)), np.zeros((1, row_count(g.rows)))), g.negatives
     for k, i in enumerate(g.positives):
-        gain = at.gain[k] if asks_gains(visitor) else 1.0
-        z, move = at.z[i, 0] - at.z[j, 0], gain * (at.move[i, 0] - at.move[j, 0])
-        samples = np.column_stack([z, move, at.off[i] + at.off[j], at.lean[i] - at.lean[j]]).tolist()
+        factor = at.factor[k] if asks_factors(visitor) else 1.0
+        z, direction = at.z[i, 0] - at.z[j, 0], factor * (at.direction[i, 0] - at.direction[j, 0])
+        samples = np.column_stack(
+            [z, direction, at.error_bound[i] + at.error_bound[j], at.free_entry[i] - at.free_entry[j]]
+        ).tolist()
         seen = np.array([visit(visitor, g.loss, *sample, 1.0) for sample in samples])
         p = tail_weights(g, z, getattr(visitor, "mu", 0.0))
         done.sums[k] = tail_sums(visitor, g, p, seen[:, :4])
@@ -214,7 +216,7 @@ def tail_weights(g, z, mu):
     return p
 
 
-def tail_bend(p, mu):
+def tail_curvature(p, mu):
     """(μm/2)‖p − 1/m‖², which makes the CVaR smooth and is at most μ(1/β − 1)/2."""
     return 0.5 * mu * p.size * float(((p - 1.0 / p.size) ** 2).sum())
 
@@ -239,7 +241,7 @@ def _(visitor, g, p, seen):
 @tail_sums.of(SmoothedTerms)
 def _(visitor, g, p, seen):
     value, _, lower, along = p @ seen
-    return value - tail_bend(p, visitor.mu), risk_value(CVaRRisk(g.beta), seen[:, 1].copy()), lower, along
+    return value - tail_curvature(p, visitor.mu), risk_value(CVaRRisk(g.beta), seen[:, 1].copy()), lower, along
 
 
 def tail_problem(loss):

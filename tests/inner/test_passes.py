@@ -41,7 +41,7 @@ from xrisk.inner.passes import (
     walk,
     walk_apart,
 )
-from xrisk.inner.visitors import DualTerms, FreePull, LossBounds, LossValues, SmoothedTerms
+from xrisk.inner.visitors import DualTerms, FreeSlope, LossBounds, LossValues, SmoothedTerms
 
 X, Y, LABELS = table(n=60)
 W = np.array([0.3, -0.2, 0.5, 0.1])
@@ -50,7 +50,7 @@ OFFSETS = frozen(np.concatenate([[0], np.cumsum(SIZES)]))
 ORDER = np.argsort(LABELS, kind="stable")
 MIXED = Partitioned(frozen(ORDER), frozen(LABELS.astype(np.int32)))
 WEIGHTS = 0.5 + np.arange(60) % 4
-VISITORS = [LossValues(), LossBounds(1e-3), SmoothedTerms(0.05), DualTerms(0.05, 0.7, 0.9), FreePull(0.05)]
+VISITORS = [LossValues(), LossBounds(1e-3), SmoothedTerms(0.05), DualTerms(0.05, 0.7, 0.9), FreeSlope(0.05)]
 LOSSES = [fn.Logistic(), fn.HingeLoss(), fn.SquaredHinge()]
 every_visitor = pytest.mark.parametrize("visitor", VISITORS, ids=lambda visitor: type(visitor).__name__)
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
@@ -83,8 +83,8 @@ def materialised(g):
 def looked_at(g, rows=X):
     """Scores at W that move; sizes and entries in the last coordinate as if that were free."""
     count = inner_count(g)
-    z, move = rows @ W, rows @ np.array([0.1, 0.2, -0.3, 0.4])
-    return Scores(z[:, None], move[:, None], np.ones(len(rows)), rows[:, -1].copy(), np.linspace(0.5, 1.5, count))
+    z, direction = rows @ W, rows @ np.array([0.1, 0.2, -0.3, 0.4])
+    return Scores(z[:, None], direction[:, None], np.ones(len(rows)), rows[:, -1].copy(), np.linspace(0.5, 1.5, count))
 
 
 def shares(g):
@@ -131,7 +131,10 @@ def test_weights_by_row_are_weights_by_position(loss, visitor, plain):
 @pytest.mark.parametrize("side", [1.0, -1.0])
 def test_pairs_are_walked_as_their_differences(loss, visitor, side, plain):
     g = pairs(seen_by(visitor, loss), side)
-    wide, at = materialised(g), looked_at(g)._replace(off=np.full(60, 0.5))  # the sizes of two rows add up to one
+    wide, at = (
+        materialised(g),
+        looked_at(g)._replace(error_bound=np.full(60, 0.5)),
+    )  # the sizes of two rows add up to one
     found = walk(g, visitor, at, shares(g))
     expected = walk(wide, visitor, looked_at(wide, wide.model.rows.X), shares(wide))
     np.testing.assert_allclose(found.sums, expected.sums, rtol=1e-11, atol=1e-14)
@@ -255,7 +258,7 @@ def test_gradients_of_inner_functions_are_the_jacobian_and_means_of_slopes_and_c
         found = inner_gradients(g, walk_apart(g, SmoothedTerms(0.05), at).coefs)
         np.testing.assert_allclose(found.slopes, jacobian(g, SmoothedTerms(0.05), at), rtol=1e-13)
         seen = [walk(g, SmoothedTerms(0.05), at, share).coefs for share in np.eye(n)]
-        np.testing.assert_allclose(found.pulls, [np.abs(coefs[0]).sum() for coefs in seen], rtol=1e-12)
+        np.testing.assert_allclose(found.adjoints, [np.abs(coefs[0]).sum() for coefs in seen], rtol=1e-12)
         np.testing.assert_allclose(found.curvatures, [coefs[1].sum() for coefs in seen], rtol=1e-12)
 
 

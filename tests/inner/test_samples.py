@@ -33,7 +33,7 @@ from xrisk.inner.passes import (
     scores_only,
     walk,
 )
-from xrisk.inner.visitors import DualTerms, FreePull, LossBounds, LossValues, SmoothedTerms
+from xrisk.inner.visitors import DualTerms, FreeSlope, LossBounds, LossValues, SmoothedTerms
 
 X, Y, _ = table(n=40)
 W = np.array([0.3, -0.2, 0.5, 0.1])
@@ -57,8 +57,8 @@ def both(model):
 
 def scores(g, w):
     z = scores_at(g, w)
-    off, lean = np.linspace(0.5, 2.0, 40), np.ones(40)
-    return Scores(z, 0.1 * z, off, lean, np.linspace(0.1, 1.0, 40))
+    error_bound, free_entry = np.linspace(0.5, 2.0, 40), np.ones(40)
+    return Scores(z, 0.1 * z, error_bound, free_entry, np.linspace(0.1, 1.0, 40))
 
 
 @pytest.mark.parametrize(("model", "w"), MODELS)
@@ -73,7 +73,7 @@ def test_a_walk_is_that_of_groups_of_one_row(model, w, visitor):
 
 def test_what_a_free_coordinate_is_pulled_by_is_that_of_groups():
     g, groups = both(LINEAR)
-    ours, theirs = (walk(each, FreePull(0.05), scores(each, W), np.zeros(0)) for each in (g, groups))
+    ours, theirs = (walk(each, FreeSlope(0.05), scores(each, W), np.zeros(0)) for each in (g, groups))
     np.testing.assert_allclose(ours.sums, theirs.sums, rtol=1e-14)
 
 

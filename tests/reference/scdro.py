@@ -16,8 +16,8 @@ def scdro(p, steps, rng, *, step, temperature_step, track, radius, low, first, s
         slope = np.log(s) + radius - np.mean(P * v) / lam + strength * lam
         V = (1.0 - beta) * V + beta * grad if t else grad  # noqa: F821
         U = (1.0 - beta) * U + beta * slope if t else slope  # noqa: F821
-        pull = np.clip(U - strength * lam, radius - limit, radius) + strength * lam
-        w, lam = p.prox(w - step * V, step), max(lam - temperature_step * pull, low)
+        adjoint = np.clip(U - strength * lam, radius - limit, radius) + strength * lam
+        w, lam = p.prox(w - step * V, step), max(lam - temperature_step * adjoint, low)
         found.append(np.append(w, lam))
     return found
 
@@ -40,9 +40,9 @@ def ascdro(p, steps, rng, *, step, temperature_step, track, radius, low, first, 
         steepest = max(steepest, np.linalg.norm(lam * now[1] / now[0]))
         z = lam * V / s
         z = z * min(1.0, steepest / np.linalg.norm(z)) + strength * w
-        pull = np.clip(lam * U / s + np.log(s) + radius, radius - np.log(p.n), radius) + strength * lam
+        adjoint = np.clip(lam * U / s + np.log(s) + radius, radius - np.log(p.n), radius) + strength * lam
         w_prev, lam_prev = w, lam
-        w, lam = p.prox(w - step * z, step), max(lam - temperature_step * pull, low)
+        w, lam = p.prox(w - step * z, step), max(lam - temperature_step * adjoint, low)
         found.append(np.append(w, lam))
     return found, guarded
 

@@ -46,14 +46,14 @@ from xrisk.inner.passes import (
 from xrisk.inner.sides import (
     add_losses,
     add_pairs,
+    add_soft_slopes,
+    add_tail_slopes,
+    count_j,
     draw_side,
     new_side,
     place_block,
     read_scores,
-    rival_count,
-    soft_pull,
     soft_value,
-    tail_pull,
     tail_share,
     tail_value,
 )
@@ -286,7 +286,7 @@ def _(g, coefs):
     return inner_gradients(g.inner, coefs)
 
 
-for _same in (new_side, tail_share, rival_count, place_block, draw_side, read_scores, add_pairs):
+for _same in (new_side, tail_share, count_j, place_block, draw_side, read_scores, add_pairs):
     _same.of(Counted)(lambda g, *arguments, _same=_same: _same(g.inner, *arguments))
 
 
@@ -296,10 +296,10 @@ def _(g, score, below, s):
     return tail_value(g.inner, score, below, s)
 
 
-@tail_pull.of(Counted)
+@add_tail_slopes.of(Counted)
 def _(g, above, a, below, s, scale):
     g.note("gradients", below.rows.size)
-    return tail_pull(g.inner, above, a, below, s, scale)
+    return add_tail_slopes(g.inner, above, a, below, s, scale)
 
 
 @soft_value.of(Counted)
@@ -308,10 +308,10 @@ def _(g, score, below, lam):
     return soft_value(g.inner, score, below, lam)
 
 
-@soft_pull.of(Counted)
+@add_soft_slopes.of(Counted)
 def _(g, above, a, below, lam, log_u, log_scale):
     g.note("gradients", below.rows.size)
-    soft_pull(g.inner, above, a, below, lam, log_u, log_scale)
+    add_soft_slopes(g.inner, above, a, below, lam, log_u, log_scale)
 
 
 @add_losses.of(Counted)

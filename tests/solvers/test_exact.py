@@ -174,9 +174,9 @@ def cvx_minimum(problem, u, w):
 def slopes(problem, best):
     """The slopes v of the losses (rows, scores) that a result keeps by the scores they come from; rows in order."""
     g = with_loss(problem.inner, smoothable_loss(pass_loss(problem.inner)))
-    z, move, gain, mu = best.slopes
+    z, direction, factor, mu = best.slopes
     unsized = np.zeros(z.shape[0])
-    every = walk(g, DualTerms(mu), Scores(z, move, unsized, unsized, gain), np.diff(g.offsets).astype(float))
+    every = walk(g, DualTerms(mu), Scores(z, direction, unsized, unsized, factor), np.diff(g.offsets).astype(float))
     return every.coefs[: score_count(g)].T
 
 
@@ -347,8 +347,8 @@ def test_the_duals_balance_the_gradient():
     problem = Problem(groups(fn.Absolute()), fn.MaxRisk(), RIDGE)
     best = exact(problem)
     weight = np.repeat(best.dual[:, 0] / GROUPS / np.diff(OFFSETS), np.diff(OFFSETS))
-    pull = (weight * slopes(problem, best)[:, 0]) @ problem.inner.model.rows.X
-    np.testing.assert_allclose(-pull / RIDGE.l2, best.w, atol=1e-4)
+    adjoint = (weight * slopes(problem, best)[:, 0]) @ problem.inner.model.rows.X
+    np.testing.assert_allclose(-adjoint / RIDGE.l2, best.w, atol=1e-4)
 
 
 def test_sparse_rows_are_dense_rows():

@@ -50,13 +50,13 @@ def test_rows_of_the_coupling_make_its_hessian(divergence, plain):
     u = np.array([state.sums[:, 0]])
     v = np.array([0.3, -0.2, 0.1, 0.4])
 
-    def pull(t):
+    def adjoint(t):
         y, curve, shift = np.zeros(u.shape), np.zeros(u.shape), state.shift.copy()
         mu = state.theta * task.size / (u.size / task.n)
         coupling_slopes(task.coupling, u + t * (J @ v), mu, shift, y, curve)
         return y[0] @ J / task.n
 
-    expected = (pull(1e-5) - pull(-1e-5)) / 2e-5
+    expected = (adjoint(1e-5) - adjoint(-1e-5)) / 2e-5
     np.testing.assert_allclose(A.T @ (A @ v), expected, rtol=2e-2, atol=1e-3 * np.abs(expected).max())
 
 

@@ -38,7 +38,7 @@ def solved(problem, tol=1e-6):
 def objective(task, x, theta):
     """The smoothed objective."""
     point = look(task, x, scores_at(task.inner, x), theta, ())
-    return point.case.smoothed + 0.5 * float(task.walls.l2 @ x**2) + 0.5 * theta * float(task.ridge @ x**2)
+    return point.case.smoothed + 0.5 * float(task.barrier.l2 @ x**2) + 0.5 * theta * float(task.ridge @ x**2)
 
 
 @pytest.mark.parametrize("loss", ["logistic", "multinomial"])
@@ -69,11 +69,11 @@ def test_conjugate_gradients_find_the_direction_of_the_factorisation(loss, monke
 
 
 def test_a_thinned_hessian_weighs_as_much():
-    bends = np.random.default_rng(0).random(5000)
-    kept, raised = row_point._thinned(bends, 500.0)
+    is_curved = np.random.default_rng(0).random(5000)
+    kept, raised = row_point._thinned(is_curved, 500.0)
     assert np.count_nonzero(kept) <= 501
-    assert kept.sum() == pytest.approx(bends.sum(), rel=1e-2)
-    np.testing.assert_allclose(raised * bends, kept)
+    assert kept.sum() == pytest.approx(is_curved.sum(), rel=1e-2)
+    np.testing.assert_allclose(raised * is_curved, kept)
 
 
 def worst_of(risk, losses):
@@ -166,7 +166,7 @@ def test_masses_of_a_sample_are_a_distribution():
     assert part.masses[1] / part.masses[0] == pytest.approx(MASSES[5] / MASSES[3])
 
 
-def test_domains_with_walls_are_refused():
+def test_domains_with_a_barrier_are_refused():
     problem = xrisk.Problem(Samples(LinearModel(as_rows(X), Y)), KLRisk(), Ball(1.0))
     with pytest.raises(ValueError, match="row Newton needs a risk over single rows"):
         solved(problem)
@@ -215,7 +215,7 @@ def test_a_best_point_that_is_certified_ends_the_method_unless_it_is_a_constant(
     """Where the method is now may be a little worse than the best point before."""
     problem = stated(KLRisk(1.0))
     task, best = row_task(problem), solved(problem)
-    there = newton_rows.state_at(task, 0.9 * newton_rows.inward(task.centre, best.w), 1e-3, 1e-3, 1.0)
+    there = newton_rows.state_at(task, 0.9 * newton_rows.to_centred(task.centre, best.w), 1e-3, 1e-3, 1.0)
     state = there._replace(w=best.w, value=best.value, constant=constant * there.here)
     assert state.here > state.value
     found = newton_rows._certified(task, RowNewton(0.5), state)

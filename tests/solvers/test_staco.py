@@ -64,8 +64,8 @@ def test_the_second_follows_the_naive_twin_in_stages_with_resets(scaling, factor
     """The share θ₀ of the positives is ½ up to their number being odd."""
     start, found = points(STACO2(**STEPS, strength=0.3, epoch=8, scaling=scaling, batch=5))
     twin = TwoWay(start, 5)
-    pull = 0.3 if factor == 1.0 else 0.3 / twin.theta0
-    assert_follows(found, staco(twin, 50, np.random.default_rng(0), **STEPS, pull=pull, epoch=8))
+    adjoint = 0.3 if factor == 1.0 else 0.3 / twin.theta0
+    assert_follows(found, staco(twin, 50, np.random.default_rng(0), **STEPS, adjoint=adjoint, epoch=8))
 
 
 def test_a_single_stage_without_a_pull_is_the_first():

@@ -12,11 +12,11 @@ from xrisk.inner.oracle import inner_count, inner_dim, inner_samples, inner_size
 from xrisk.inner.passes import add_hessian, as_linear_groups, has_gradients, pass_rows, sampled, score_count
 from xrisk.problem import Problem
 from xrisk.solvers.lbfgs import SmoothedLBFGS
-from xrisk.solvers.newton.barrier import wall_count, walls_of
+from xrisk.solvers.newton.barrier import barrier_count, barrier_of
 from xrisk.solvers.newton.composite import CompositeNewton, takes_composite
 from xrisk.solvers.newton.coupling import coupling_has_kinks, coupling_of
 from xrisk.solvers.newton.rows import takes_rows
-from xrisk.solvers.newton.smoothed import SmoothedProblem, bends, smoothed_problem
+from xrisk.solvers.newton.smoothed import SmoothedProblem, is_curved, smoothed_problem
 from xrisk.solvers.newton.solver import MAX_VARIABLES, Newton
 
 HESSIAN_ROWS = 50  # for each variable: a Hessian of so many rows is as good as one of all
@@ -47,10 +47,10 @@ def planned(auto: Any, problem: Problem) -> list[Stage]:
     g, costs = as_linear_groups(problem.inner), expected(auto, problem)
     if takes_rows(problem):
         return by_newton(problem, cache(partial(smoothed_problem, problem)))
-    walls = walls_of(problem.penalty, inner_size(g))
-    if np.isfinite(walls.total):
+    barrier = barrier_of(problem.penalty, inner_size(g))
+    if np.isfinite(barrier.total):
         return newton_stages(problem, costs)
-    seeing = has_gradients(g) and not bends(g) and not wall_count(walls)
+    seeing = has_gradients(g) and not is_curved(g) and not barrier_count(barrier)
     steps = auto.lbfgs_steps if seeing else auto.blind_steps
     shares = [share for share in auto.shares if worth_a_sample(auto, problem, share, costs.lbfgs_step)]
     composite = costs.composite < min(costs.newton, steps * costs.lbfgs_step)

@@ -34,14 +34,14 @@ from xrisk.solvers.base import (
     known_slopes,
     known_stop,
     known_value,
-    knows_more,
     like_state,
+    on_all_rows,
     passes_made,
 )
 from xrisk.solvers.bundle import Bundle, by_cuts, cheaper_by_cuts
 from xrisk.solvers.card import CERTIFIABLE, MethodCard
 from xrisk.solvers.lbfgs import NO_LBFGS, LBFGSState, SmoothedLBFGS
-from xrisk.solvers.newton.barrier import linear_size, walls_of
+from xrisk.solvers.newton.barrier import barrier_of, linear_size
 from xrisk.solvers.newton.composite import NO_COMPOSITE, CompositeNewton, CompositeState
 from xrisk.solvers.newton.rows import RowNewton, takes_rows
 from xrisk.solvers.newton.smoothed import START, constant_size
@@ -226,10 +226,10 @@ class Auto(NamedTuple):
 def linear_part(problem: Staged) -> float:
     """About how much a linear term of the penalty can lower the objective; at the first point it may be nothing."""
     penalty, d = problem.problem.penalty, inner_size(problem.problem.inner)
-    if not (walls_of.implemented(penalty) and walls_of(penalty, d).linear.any()):
+    if not (barrier_of.implemented(penalty) and barrier_of(penalty, d).linear.any()):
         return 0.0
     task = problem.stages[-1].task()
-    return linear_size(task.walls, task.columns**2)
+    return linear_size(task.barrier, task.columns**2)
 
 
 @generic
@@ -447,7 +447,7 @@ def _(solver, state):
     return known_slopes(SmoothedLBFGS(), state.lbfgs) if np.array_equal(state.lbfgs.y, state.y) else None
 
 
-@knows_more.of(Auto)
+@on_all_rows.of(Auto)
 def _(solver, state):
     return bool(np.isfinite(state.value))
 

@@ -44,7 +44,7 @@ from xrisk.functions import (
     risk_weights,
 )
 from xrisk.inner.oracle import inner_is_affine, inner_size
-from xrisk.inner.passes import inward, score_count, score_size, scores_at
+from xrisk.inner.passes import score_count, score_size, scores_at, to_centred
 from xrisk.problem import Problem, apply_prox, block_slopes, is_risk, penalty_at, risk_at
 
 LEAST = TINY / EPS  # numbers below it have fewer digits
@@ -57,11 +57,11 @@ Choice = tuple[Weights, Candidate]
 
 
 class Line(NamedTuple):
-    """A linear function offset + ⟨pull, w⟩ below all but the penalty."""
+    """A linear function offset + ⟨vjp, w⟩ below all but the penalty."""
 
     offset: float
-    pull: np.ndarray  # on the coordinates that are penalised
-    off: np.ndarray  # by which every entry of it may be off
+    vjp: np.ndarray  # on the coordinates that are penalised
+    error_bound: np.ndarray  # by which every entry of it may be off
     slack: float  # by which the offset may be off
 
 
@@ -134,7 +134,7 @@ def certify_measured(known: "Measured", result: Any, enough: float = 0.0) -> Cer
     problem = known.problem
     w = _point(problem, result)
     with one_thread_each(), np.errstate(over="ignore", invalid="ignore"):  # infinities are bounds as well
-        z = scores_at(problem.inner, inward(known.centre, w))
+        z = scores_at(problem.inner, to_centred(known.centre, w))
         u = bounded_values(known, w, z)
         primal = _primal(problem, w, u)
         weights = _weights(problem, u.value, getattr(result, "dual", None))
@@ -154,7 +154,7 @@ def _best_proof(known: Measured, primal: float, choices: Iterator[Choice], enoug
                 return found
         box = _box(known)
         if first and box.loose.size and primal < np.inf:
-            lines += [_line(known, *choice) for choice in _beside(known, box, first)]
+            lines += [_line(known, *choice) for choice in _neighbours(known, box, first)]
             cuts = _as_cuts(lines, box.scale)
             found = between(primal, max(found.dual, held_below(box, cuts, primal)))
     return found
@@ -294,8 +294,8 @@ def _line(known: Measured, weights: Weights, slopes: Candidate) -> Line:
         up, down = shares_of_slopes(known, weights.q, slopes)
         slopes = slopes._replace(up=up * slopes.up, down=down * slopes.down)
     sums = dual_sums(known, weights, slopes)
-    if not np.isfinite(sums.pull.sum() + sums.off.sum()):
-        return Line(-np.inf, sums.pull, sums.off, np.inf)
+    if not np.isfinite(sums.vjp.sum() + sums.error_bound.sum()):
+        return Line(-np.inf, sums.vjp, sums.error_bound, np.inf)
     part = _finite_share(r, sums)
     if part < 1.0:
         if by_weights:
@@ -307,14 +307,16 @@ def _line(known: Measured, weights: Weights, slopes: Candidate) -> Line:
     slack = (16 * EPS * (n + 16) + weights.loose) * weights.size
     slack += (known.rounding + weights.loose) * float((np.abs(q) * sums.size).sum())
     slack += weights.defect * float(sums.size.max())
-    return Line(float(-weights.conjugate - (q * sums.mean).sum()), sums.pull, sums.off, slack)
+    return Line(float(-weights.conjugate - (q * sums.mean).sum()), sums.vjp, sums.error_bound, slack)
 
 
 def _dual(known: Measured, line: Line) -> float:
     """D(q, v) less its rounding."""
     if not np.isfinite(line.offset - line.slack):
         return -np.inf
-    penalty = worthwhile(bound_conjugate, line.off.size, known.penalty)(known.penalty, -line.pull, line.off)
+    penalty = worthwhile(bound_conjugate, line.error_bound.size, known.penalty)(
+        known.penalty, -line.vjp, line.error_bound
+    )
     bound = line.offset - penalty - line.slack - 4 * EPS * abs(penalty) - TINY
     return float(bound) if np.isfinite(bound) else -np.inf
 
@@ -327,7 +329,7 @@ def _box(known: Measured) -> Reach:
     return box_of(ridge, float(kink_size(r)) if ridge else 0.0, scale)
 
 
-def _beside(known: Measured, box: Reach, choice: Choice) -> Iterator[Choice]:
+def _neighbours(known: Measured, box: Reach, choice: Choice) -> Iterator[Choice]:
     """The choice with the slopes that it would have on either side, along the columns that the ridge does not hold."""
     (weights, candidate), g = choice, known.problem.inner
     for step in _steps(known, box):
@@ -353,20 +355,20 @@ def _steps(known: Measured, box: Reach) -> np.ndarray:
 
 def _as_cuts(lines: list[Line], scale: np.ndarray) -> Cuts:
     kept = [line for line in lines if np.isfinite(line.offset - line.slack)]
-    spreads = np.array([float((line.off / scale).max()) * (1.0 + 4 * EPS) for line in kept])
+    spreads = np.array([float((line.error_bound / scale).max()) * (1.0 + 4 * EPS) for line in kept])
     offsets, slacks = np.array([line.offset for line in kept]), np.array([line.slack for line in kept])
-    return Cuts(np.array([line.pull for line in kept]), offsets, slacks, spreads, len(kept))
+    return Cuts(np.array([line.vjp for line in kept]), offsets, slacks, spreads, len(kept))
 
 
 def _finite_share(r: Any, sums: Sums) -> float:
-    """The largest part of the pull, up to all of it, at which r* is finite."""
-    above = worthwhile(bound_conjugate, sums.off.size, r)
-    if above(r, -sums.pull, 4 * sums.off) < np.inf:
+    """The largest part of the adjoint, up to all of it, at which r* is finite."""
+    above = worthwhile(bound_conjugate, sums.error_bound.size, r)
+    if above(r, -sums.vjp, 4 * sums.error_bound) < np.inf:
         return 1.0
     low, high = 0.0, 1.0
     for _ in range(60):
         middle = 0.5 * (low + high)
-        if above(r, -middle * sums.pull, 4 * middle * sums.off) < np.inf:
+        if above(r, -middle * sums.vjp, 4 * middle * sums.error_bound) < np.inf:
             low = middle
         else:
             high = middle

@@ -125,12 +125,12 @@ def _rounding(g: Tail, sizes: Sizes, w: np.ndarray, found: Any, scores: Any) -> 
     each = pair_rounding(loss, ahead.size, behind.size) + EPS * (loss_rounding(loss) + 64)
     worst = float(ahead.min() - behind.max())
     # a margin is off by the dot products of two rows, and by its own subtractions
-    off = 2.0 * EPS * (2 * d + 16) * float(np.linalg.norm(w * sizes.scale)) * longest + 64 * EPS * (1.0 + size)
-    steepest, largest = abs(loss_slope(loss, worst - off, 1.0)), abs(loss_value(loss, worst, 1.0))
-    rise = off * steepest + 4 * each * abs(found.value) + 64 * EPS * largest
-    pull, near = float(np.abs(found.up).sum()), 1.0 + float(np.abs(ahead).max() + np.abs(behind).max())
-    slack = 4 * each * (abs(found.value) + 2.0 * pull * near)
-    slack += 64 * EPS * (largest + steepest * near) + EPS * n * pull * near  # the weights, and sums over the rows
+    error_bound = 2.0 * EPS * (2 * d + 16) * float(np.linalg.norm(w * sizes.scale)) * longest + 64 * EPS * (1.0 + size)
+    steepest, largest = abs(loss_slope(loss, worst - error_bound, 1.0)), abs(loss_value(loss, worst, 1.0))
+    rise = error_bound * steepest + 4 * each * abs(found.value) + 64 * EPS * largest
+    vjp, near = float(np.abs(found.up).sum()), 1.0 + float(np.abs(ahead).max() + np.abs(behind).max())
+    slack = 4 * each * (abs(found.value) + 2.0 * vjp * near)
+    slack += 64 * EPS * (largest + steepest * near) + EPS * n * vjp * near  # the weights, and sums over the rows
     reached = float(-found.up @ sizes.ahead - found.down @ sizes.behind)
     spread = (adjoint_rounding(g.pairs.rows) + 2 * each + EPS * (sizes.repeats + 512)) * reached
     return rise, slack, spread + 128 * EPS * steepest * longest + TINY
@@ -169,9 +169,9 @@ def mixture_below(problem: Problem, cuts: Cuts, share: np.ndarray, scale: np.nda
         return -np.inf
     q, slopes, offsets = share[held] / total, cuts.slopes[held], cuts.offsets[held]
     each = EPS * (2 * cuts.held + 32)
-    pull, sizes = q @ slopes, q @ np.abs(slopes)
-    off = each * sizes + (1.0 + each) * float(q @ cuts.spreads[held]) * scale + TINY
-    conjugate = float(worthwhile(bound_conjugate, pull.size, problem.penalty)(problem.penalty, -pull, off))
+    vjp, sizes = q @ slopes, q @ np.abs(slopes)
+    error_bound = each * sizes + (1.0 + each) * float(q @ cuts.spreads[held]) * scale + TINY
+    conjugate = float(worthwhile(bound_conjugate, vjp.size, problem.penalty)(problem.penalty, -vjp, error_bound))
     slack = (1.0 + each) * float(q @ cuts.slacks[held]) + each * float(q @ np.abs(offsets))
     bound = float(q @ offsets) - conjugate - slack - 4 * EPS * abs(conjugate) - TINY
     return bound if math.isfinite(bound) else -np.inf

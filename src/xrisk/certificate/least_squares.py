@@ -71,14 +71,14 @@ class Look(NamedTuple):
     error: float
     squares: float  # a bound on factor·Σ share t² from above
     slope: np.ndarray  # (d,) of all but the ridge
-    off: np.ndarray  # (d,) by which that may be off
+    error_bound: np.ndarray  # (d,) by which that may be off
 
 
 class Whitening(NamedTuple):
     """W with ‖Wᵀ(H + spare·11ᵀ)W − I‖ ≤ off < 1."""
 
     W: np.ndarray
-    off: float
+    error_bound: float
     spare: float
 
 
@@ -126,7 +126,7 @@ def _(domain, F, seen):
 def _(domain, F, seen):
     # of w and its slope one is zero at the minimiser: the smaller of the two is meant to be
     held = 2.0 * F.factor * F.norms**2
-    return Flat((seen.w > 0.0) & ((held * seen.w > seen.slope) | (seen.slope <= 4.0 * seen.off)))
+    return Flat((seen.w > 0.0) & ((held * seen.w > seen.slope) | (seen.slope <= 4.0 * seen.error_bound)))
 
 
 def certify_squares(F: Squares, domain: Any, below: Below, w: np.ndarray, *, tol: float, steps: int = 0) -> ProvedPoint:
@@ -176,7 +176,7 @@ def _curved(F: Squares, below: Below, flat: Flat, seen: Look, white: Whitening) 
     if F.l2 > 0.0:
         return -np.inf  # the ridge has bounded it
     above = seen.w.copy()
-    short = 8.0 * seen.off[flat.columns] - seen.slope[flat.columns]
+    short = 8.0 * seen.error_bound[flat.columns] - seen.slope[flat.columns]
     above[flat.columns] += 0.5 * (white.W @ (white.W.T @ short))
     return below(look_at(F, above, doubled=True))
 
@@ -184,7 +184,7 @@ def _curved(F: Squares, below: Below, flat: Flat, seen: Look, white: Whitening) 
 def _moved(part: Squares, domain: Any, flat: Flat, seen: Look, white: Whitening) -> np.ndarray:
     """Newton's step on the flat, moved back into the domain."""
     held, w = flat.columns, np.zeros(seen.w.size)
-    here = seen._replace(w=seen.w[held], slope=seen.slope[held], off=seen.off[held])
+    here = seen._replace(w=seen.w[held], slope=seen.slope[held], error_bound=seen.error_bound[held])
     w[held] = newton_step(part, here, white, flat.total)
     apply_prox(domain, w, 1.0)
     return w
@@ -218,56 +218,58 @@ def column_norms(
 def look_at(F: Squares, w: np.ndarray, doubled: bool) -> Look:
     """F and its slope at w, each with its error."""
     t, error, linear, linear_error = F.residuals(w, doubled)
-    pull, each = np.zeros(w.size), F.rounding()
+    adjoint, each = np.zeros(w.size), F.rounding()
     for part, rows in F.blocks():
-        pull += rows.T @ (F.share[part] * t[part])
-    most, off = (float(np.sqrt(F.share @ x**2)) * (1.0 + each) for x in (t, error))
+        adjoint += rows.T @ (F.share[part] * t[part])
+    most, error_bound = (float(np.sqrt(F.share @ x**2)) * (1.0 + each) for x in (t, error))
     squares, ridge = F.factor * float(F.share @ t**2), 0.5 * F.l2 * float(w @ w)
-    squares_off = F.factor * (each * most**2 + 2.0 * most * off + off**2) * (1.0 + each) + TINY * t.size
+    squares_error_bound = (
+        F.factor * (each * most**2 + 2.0 * most * error_bound + error_bound**2) * (1.0 + each) + TINY * t.size
+    )
     value = squares + linear + ridge
     wide = EPS * (w.size + 8) * ridge + 4.0 * EPS * (abs(value) + squares + abs(linear)) + TINY
-    far = (each * most + off) * F.norms + (most + off) * F.loose
+    far = (each * most + error_bound) * F.norms + (most + error_bound) * F.loose
     slope_off = 2.0 * F.factor * far * (1.0 + 8.0 * EPS) + F.linear_off
-    slope = 2.0 * F.factor * pull + F.linear
+    slope = 2.0 * F.factor * adjoint + F.linear
     slope_off += 4.0 * EPS * (np.abs(slope) + np.abs(F.linear)) + TINY
-    return Look(w, value, squares_off + linear_error + wide, squares + squares_off, slope, slope_off)
+    return Look(w, value, squares_error_bound + linear_error + wide, squares + squares_error_bound, slope, slope_off)
 
 
 def objective_above(F: Squares, seen: Look, domain: Any) -> float:
     """A bound on F at w from above, and at a point of the domain, where rounding has left w outside."""
     far = float(distance_above(domain, seen.w))
-    gradient, off = _gradient(F, seen)
-    steepest = float((np.abs(gradient) + off).max())
-    bend = F.factor * float(((F.norms + F.loose) ** 2).max()) + 0.5 * F.l2
-    above = seen.value + seen.error + (far * steepest + far * far * bend) * (1.0 + 16.0 * EPS)
+    gradient, error_bound = _gradient(F, seen)
+    steepest = float((np.abs(gradient) + error_bound).max())
+    curvature = F.factor * float(((F.norms + F.loose) ** 2).max()) + 0.5 * F.l2
+    above = seen.value + seen.error + (far * steepest + far * far * curvature) * (1.0 + 16.0 * EPS)
     above += 4.0 * EPS * abs(above)
     return above if np.isfinite(above) else np.inf
 
 
 def conjugate_below(seen: Look, penalty: Any) -> float:
     """A bound on the optimum where t is linear: −factor·Σ share t² − r*(−slope), r the ridge on the domain."""
-    above = float(worthwhile(bound_conjugate, seen.w.size, penalty)(penalty, -seen.slope, seen.off))
+    above = float(worthwhile(bound_conjugate, seen.w.size, penalty)(penalty, -seen.slope, seen.error_bound))
     below = -seen.squares - above - 4.0 * EPS * (seen.squares + abs(above)) - TINY
     return below if np.isfinite(below) else -np.inf
 
 
 def curved_below(F: Squares, seen: Look, white: Whitening, total: float | None = None) -> float:
     """A bound on the optimum of F over all w, or over Σ w = total: F − ¼ gᵀH⁻¹g, g the gradient less any κ·1."""
-    gradient, off = _gradient(F, seen)
+    gradient, error_bound = _gradient(F, seen)
     if total is None:
-        return _less(seen, white, gradient, off, 0.0)
+        return _less(seen, white, gradient, error_bound, 0.0)
     shift, here = _multiplier(white, gradient), math.fsum([total, *(-seen.w)])
     gradient = gradient - shift
-    off = off + EPS * (np.abs(gradient) + abs(shift))
+    error_bound = error_bound + EPS * (np.abs(gradient) + abs(shift))
     moved = shift * here - 4.0 * EPS * abs(shift * here) - white.spare * here**2 * (1.0 + 8.0 * EPS)
-    return _less(seen, white, gradient, off, moved)
+    return _less(seen, white, gradient, error_bound, moved)
 
 
-def _less(seen: Look, white: Whitening, gradient: np.ndarray, off: np.ndarray, moved: float) -> float:
+def _less(seen: Look, white: Whitening, gradient: np.ndarray, error_bound: np.ndarray, moved: float) -> float:
     """F + moved − ¼ gᵀH⁻¹g from below."""
     W = np.abs(white.W)
-    reach = np.abs(white.W.T @ gradient) + (off + EPS * (W.shape[0] + 8) * np.abs(gradient)) @ W
-    fall = float(reach @ reach) * (1.0 + EPS * (2 * W.shape[0] + 16)) / (4.0 * (1.0 - white.off))
+    reach = np.abs(white.W.T @ gradient) + (error_bound + EPS * (W.shape[0] + 8) * np.abs(gradient)) @ W
+    fall = float(reach @ reach) * (1.0 + EPS * (2 * W.shape[0] + 16)) / (4.0 * (1.0 - white.error_bound))
     below = seen.value - seen.error - fall + moved
     below -= 8.0 * EPS * (abs(seen.value) + fall + abs(moved)) + TINY
     return float(below) if np.isfinite(below) else -np.inf
@@ -277,8 +279,8 @@ def ridge_below(F: Squares, seen: Look) -> float:
     """A bound on the optimum over all w, without a linear term: zero, or by the ridge F − ‖gradient‖²/(2·l2)."""
     if not F.l2 > 0.0:
         return 0.0
-    gradient, off = _gradient(F, seen)
-    fall = float(((np.abs(gradient) + off) ** 2).sum()) * (1.0 + EPS * (off.size + 16)) / (2.0 * F.l2)
+    gradient, error_bound = _gradient(F, seen)
+    fall = float(((np.abs(gradient) + error_bound) ** 2).sum()) * (1.0 + EPS * (error_bound.size + 16)) / (2.0 * F.l2)
     below = seen.value - seen.error - fall - 8.0 * EPS * (abs(seen.value) + fall) - TINY
     return max(float(below), 0.0) if np.isfinite(below) else 0.0
 
@@ -297,7 +299,7 @@ def newton_step(F: Squares, seen: Look, white: Whitening, total: float | None = 
 
 def _gradient(F: Squares, seen: Look) -> tuple[np.ndarray, np.ndarray]:
     gradient = seen.slope + F.l2 * seen.w
-    return gradient, seen.off + 2.0 * EPS * (np.abs(gradient) + F.l2 * np.abs(seen.w))
+    return gradient, seen.error_bound + 2.0 * EPS * (np.abs(gradient) + F.l2 * np.abs(seen.w))
 
 
 def _multiplier(white: Whitening, gradient: np.ndarray) -> float:
@@ -319,10 +321,10 @@ def whitening(F: Squares, with_sum: bool = False) -> Whitening | None:
     W, best = np.diag(1.0 / np.sqrt(held + spare)), None
     for _ in range(WHITENINGS):
         M, wrong = _whitened(F, W, spare)
-        off = float((np.abs(M - np.eye(len(M))) + wrong).sum(axis=1).max())
-        if off <= NEAR and (best is None or off < best.off):
-            best = Whitening(W, off, spare)
-        factor = _shifted_factor(M) if off > NEAREST else None
+        error_bound = float((np.abs(M - np.eye(len(M))) + wrong).sum(axis=1).max())
+        if error_bound <= NEAR and (best is None or error_bound < best.error_bound):
+            best = Whitening(W, error_bound, spare)
+        factor = _shifted_factor(M) if error_bound > NEAREST else None
         if factor is None or (best is not None and best.W is not W):
             return best
         W = scipy.linalg.solve_triangular(factor, W.T, lower=True, check_finite=False).T

@@ -29,15 +29,15 @@ from xrisk.inner.passes import (
     as_linear_groups,
     centred,
     column_sizes,
-    inward,
     pass_loss,
     pass_rows,
     score_count,
+    to_centred,
     walk,
     walk_rounding,
     with_loss,
 )
-from xrisk.inner.visitors import DualTerms, FreePull, LossBounds
+from xrisk.inner.visitors import DualTerms, FreeSlope, LossBounds
 from xrisk.problem import Problem, is_risk
 
 # widths tried for the duals of losses with a kink, relative to the mean distance of scores from it
@@ -53,7 +53,7 @@ class Measured(NamedTuple):
     free: int  # coordinates, the last ones, that are not
     scale: np.ndarray  # (columns,) root mean squares of the columns
     sizes: np.ndarray  # (rows,) lengths of the rows over the scale
-    lean: np.ndarray  # (rows,) entries in the free coordinate
+    free_entry: np.ndarray  # (rows,) entries in the free coordinate
     centre: np.ndarray  # (d,) what a free intercept absorbs
     moved: float  # by which the intercept and a target may be off once the centre of the targets is taken out
     rounding: float  # relative error of sums over the samples
@@ -72,12 +72,12 @@ class Sums(NamedTuple):
 
     mean: np.ndarray  # (n, m) of ℓ*(v)
     size: np.ndarray  # (n, m) of its terms
-    pull: np.ndarray  # Σᵢ qᵢ mean v⊗x on the coordinates that are penalised
-    off: np.ndarray  # by which every entry of it may be off
+    vjp: np.ndarray  # Σᵢ qᵢ mean v⊗x on the coordinates that are penalised
+    error_bound: np.ndarray  # by which every entry of it may be off
 
 
 class Candidate(NamedTuple):
-    """Slopes of the losses, times ``up`` where they pull a free coordinate up and ``down`` where down."""
+    """Slopes of the losses, times ``up`` where they push a free coordinate up and ``down`` where down."""
 
     slopes: Slopes
     up: float = 1.0
@@ -100,15 +100,15 @@ def measured(problem: Problem, columns: np.ndarray | None = None, centre: np.nda
     scale = (column_sizes(g) if columns is None else columns)[: inner_size(g) // score_count(g)]
     scale = np.where(scale > 0.0, scale, 1.0)
     sizes = scaled_norms(rows, scale)
-    lean = (np.ones if free == 1 and with_intercept(rows) else np.zeros)(sizes.size)
-    if free and not lean.any():
+    free_entry = (np.ones if free == 1 and with_intercept(rows) else np.zeros)(sizes.size)
+    if free and not free_entry.any():
         last = np.zeros((1, scale.size))
         last[0, -1] = 1.0
-        lean = row_scores(rows, last)[:, 0]
+        free_entry = row_scores(rows, last)[:, 0]
     rounding = adjoint_rounding(rows) + walk_rounding(g) + EPS * (inner_count(g) + 513)
     inner, passes = with_loss(g, smoothable_loss(pass_loss(g))), np.zeros(2, dtype=np.int64)
     moved = EPS * (2.0 * abs(float(centre[-1])) + float(np.abs(g.model.target).max())) if centre[-1] else 0.0
-    return Measured(problem, inner, r, free, scale, sizes, lean, centre, moved, rounding, passes)
+    return Measured(problem, inner, r, free, scale, sizes, free_entry, centre, moved, rounding, passes)
 
 
 def refuse_unknown(problem: Problem) -> None:
@@ -138,7 +138,7 @@ def unknown_part(problem: Problem) -> str | None:
 
 
 def _scores(known: Measured, slopes: Slopes) -> Scores:
-    return Scores(slopes.z, slopes.move, known.sizes, known.lean, slopes.gain)
+    return Scores(slopes.z, slopes.direction, known.sizes, known.free_entry, slopes.factor)
 
 
 def at_scores(known: Measured, z: np.ndarray, mu: float = 0.0) -> Slopes:
@@ -150,7 +150,7 @@ def bounded_values(known: Measured, w: np.ndarray, z: np.ndarray) -> Bounded:
     """The inner values (n, m) at w, whose scores are z."""
     g = known.problem.inner
     columns = known.scale.size
-    length = float(np.linalg.norm(inward(known.centre, w).reshape(-1, columns) * known.scale))
+    length = float(np.linalg.norm(to_centred(known.centre, w).reshape(-1, columns) * known.scale))
     # a dot product errs by d roundings; a projection leaves w outside by about as many
     reach = EPS * (2 * columns + 16) * (length + float(np.abs(known.centre[:-1]) @ np.abs(w[:-1]))) + known.moved
     sums = walk(g, LossBounds(reach), _scores(known, at_scores(known, z)), NO_SHARE).sums
@@ -165,7 +165,7 @@ def slope_candidates(known: Measured, z: np.ndarray, given: Any) -> list[Candida
     loss = pass_loss(known.problem.inner)
     if given is not None:
         there = at_scores(known, z)
-        for name, needed in zip(("z", "move", "gain"), there[:3], strict=True):
+        for name, needed in zip(("z", "direction", "factor"), there[:3], strict=True):
             found = np.shape(getattr(given, name, 0.0))
             if found != needed.shape:
                 kind = type(given).__name__
@@ -182,26 +182,26 @@ def _widths(known: Measured, loss: Any, z: np.ndarray) -> tuple[float, ...]:
 
 
 def dual_sums(known: Measured, weights: Weights, candidate: Candidate) -> Sums:
-    """What the slopes add up to, the free coordinates left out of the pull."""
+    """What the slopes add up to, the free coordinates left out."""
     g, q = known.inner, weights.q
     slopes = candidate.slopes
     visitor = DualTerms(float(slopes.mu), float(candidate.up), float(candidate.down))
     done = walk(g, visitor, _scores(known, slopes), np.ascontiguousarray(q).reshape(-1))
     mean, size, spread = (done.sums[:, k].reshape(q.shape) for k in range(3))
-    pull = adjoint(g, done.coefs)
+    vjp = adjoint(g, done.coefs)
     known.passes[1] += 1
-    off = (known.rounding + weights.loose) * float((np.abs(q) * spread).sum())
-    off += weights.defect * float(spread.max())
-    scale = np.tile(known.scale, score_count(g)) if off > 0.0 else np.zeros(pull.size)
-    kept = slice(0, pull.size - known.free)
-    return Sums(mean, size, pull[kept], off * scale[kept] + (TINY if off > 0.0 else 0.0))
+    error_bound = (known.rounding + weights.loose) * float((np.abs(q) * spread).sum())
+    error_bound += weights.defect * float(spread.max())
+    scale = np.tile(known.scale, score_count(g)) if error_bound > 0.0 else np.zeros(vjp.size)
+    kept = slice(0, vjp.size - known.free)
+    return Sums(mean, size, vjp[kept], error_bound * scale[kept] + (TINY if error_bound > 0.0 else 0.0))
 
 
 def shares_of_slopes(known: Measured, q: np.ndarray, candidate: Candidate) -> tuple[float, float]:
-    """By how much to shrink slopes that pull a free coordinate up, and down, so that its pull is zero."""
+    """By how much to shrink slopes that push a free coordinate up, and down, so that its slope is zero."""
     if known.free > 1 or score_count(known.inner) > 1:
         return 0.0, 0.0
-    sums = _free_pull(known, candidate)
+    sums = _free_slopes(known, candidate)
     above, below = float(q.reshape(-1) @ sums[:, 0]), float(q.reshape(-1) @ sums[:, 1])
     if above > below:
         return below / above, 1.0
@@ -209,10 +209,10 @@ def shares_of_slopes(known: Measured, q: np.ndarray, candidate: Candidate) -> tu
 
 
 def shares_of_weights(known: Measured, q: np.ndarray, candidate: Candidate) -> tuple[np.ndarray, float]:
-    """The share of each weight at which the free coordinate has no pull, and how near exact ones are, relatively."""
+    """The share of each weight at which the free coordinate has no slope, and how near exact ones are, relatively."""
     if known.free > 1:
         return np.zeros(q.size), 0.0
-    sums = _free_pull(known, candidate)
+    sums = _free_slopes(known, candidate)
     net = q.reshape(-1) * (sums[:, 0] - sums[:, 1])
     size, left = float(np.abs(q.reshape(-1)) @ (sums[:, 0] + sums[:, 1])), float(np.abs(net).sum())
     cancelled = size / left if left > 0.0 else np.inf if size > 0.0 else 1.0
@@ -221,8 +221,8 @@ def shares_of_weights(known: Measured, q: np.ndarray, candidate: Candidate) -> t
     return np.where(net > 0, up, np.where(net < 0, down, 1.0)), (walk_rounding(known.inner) + 512 * EPS) * cancelled
 
 
-def _free_pull(known: Measured, candidate: Candidate) -> np.ndarray:
+def _free_slopes(known: Measured, candidate: Candidate) -> np.ndarray:
     slopes = candidate.slopes
-    sums = walk(known.inner, FreePull(float(slopes.mu)), _scores(known, slopes), NO_SHARE).sums
+    sums = walk(known.inner, FreeSlope(float(slopes.mu)), _scores(known, slopes), NO_SHARE).sums
     known.passes[0] += 1
     return sums

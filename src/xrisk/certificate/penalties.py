@@ -40,7 +40,7 @@ def penalty_terms(r, w):
 
 
 @generic
-def conjugate_above(r, v, off):
+def conjugate_above(r, v, error_bound):
     """A bound on r*(v + e) over all |e_j| ≤ off_j, its own rounding included."""
 
 
@@ -87,8 +87,8 @@ def _(domain, w):
 @distance_above.of(LeveragedBudget)
 def _(domain, w):
     # to take what is too much from the long and the short side moves no more than both are off
-    off, over = abs(math.fsum([*w, -domain.total])), max(math.fsum([*np.abs(w), -domain.gross]), 0.0)
-    return _wider(off + over)
+    error_bound, over = abs(math.fsum([*w, -domain.total])), max(math.fsum([*np.abs(w), -domain.gross]), 0.0)
+    return _wider(error_bound + over)
 
 
 def _negative_part(w: np.ndarray) -> float:
@@ -147,26 +147,26 @@ def conjugate_terms(r, v):
 
 
 @register_jitable
-def symmetric_conjugate_above(r, v, off):
+def symmetric_conjugate_above(r, v, error_bound):
     """The bound where r does not change with the sign of any coordinate, so that r* grows with every |v_j|."""
     wider = np.empty(v.size)
     for j in range(v.size):
-        wider[j] = v[j] + off[j] if v[j] > 0.0 else v[j] - off[j]
+        wider[j] = v[j] + error_bound[j] if v[j] > 0.0 else v[j] - error_bound[j]
     return _with_rounding(r, penalty_conjugate(r, wider), np.abs(v))
 
 
 @register_jitable
-def increasing_conjugate_above(r, v, off):
+def increasing_conjugate_above(r, v, error_bound):
     """The bound where r is finite on w ≥ 0 only, so that r* grows with every v_j."""
-    return _with_rounding(r, penalty_conjugate(r, v + off), np.abs(v))
+    return _with_rounding(r, penalty_conjugate(r, v + error_bound), np.abs(v))
 
 
 @register_jitable
-def separable_conjugate_above(r, v, off):
+def separable_conjugate_above(r, v, error_bound):
     """The bound where r is a sum over coordinates: either end may be the worse one, coordinate by coordinate."""
     value, size = 0.0, 0.0
     for j in range(v.size):
-        one, width = v[j : j + 1], off[j]
+        one, width = v[j : j + 1], error_bound[j]
         value += max(penalty_conjugate(r, one - width), penalty_conjugate(r, one + width))
         size += conjugate_terms(r, one)
     return value + 4.0 * EPS * (v.size + 16.0) * (abs(value) + size)
@@ -186,42 +186,42 @@ for _separable in (Box, NonNegative):
 
 
 @conjugate_above.of(Hyperplane)
-def _(domain, v, off):
+def _(domain, v, error_bound):
     if v.size > 1:
         return np.inf
-    return domain.total * v[0] + abs(domain.total) * (off[0] + 8.0 * EPS * abs(v[0]))
+    return domain.total * v[0] + abs(domain.total) * (error_bound[0] + 8.0 * EPS * abs(v[0]))
 
 
 @conjugate_above.of(LeveragedBudget)
-def _(domain, v, off):
-    return leveraged_above(penalty_conjugate(domain, v), domain, v, off)
+def _(domain, v, error_bound):
+    return leveraged_above(penalty_conjugate(domain, v), domain, v, error_bound)
 
 
 @register_jitable
-def leveraged_above(value, domain, v, off):
+def leveraged_above(value, domain, v, error_bound):
     """The bound where ‖w‖₁ ≤ gross, from the computed value: r* is Lipschitz, and so is its rounding."""
     return (
         value
-        + domain.gross * (1.0 + 16.0 * EPS) * off.max()
+        + domain.gross * (1.0 + 16.0 * EPS) * error_bound.max()
         + 4.0 * EPS * (v.size + 16.0) * (abs(value) + 2.0 * domain.gross * np.abs(v).max())
     )
 
 
 @register_jitable
-def hyperplane_above(r, v, off):
+def hyperplane_above(r, v, error_bound):
     """The bound on Σ w = total under a ridge μ: r*(v + e) ≤ r*(v) + ⟨e, w⟩ + ‖e‖²/(2μ) at the maximiser w.
 
     A constant c moves r* by c·total and no more, so v is centred first: the squares of what is left are its terms.
     """
     mu, total = penalty_convexity(r), r.domain.total
     if not mu > 0.0:
-        return conjugate_above(r.domain, v, off)
+        return conjugate_above(r.domain, v, error_bound)
     c = 0.5 * (v.min() + v.max())
     w, move, terms = (v - c) / mu, 0.0, abs(c * total)
     value = penalty_conjugate(r, v - c)
     prox(r.domain, w, 1.0)
     for j in range(v.size):
-        wide = off[j] + EPS * abs(v[j] - c)
+        wide = error_bound[j] + EPS * abs(v[j] - c)
         move += wide * abs(w[j]) + 0.5 * wide * (wide / mu)
         terms += (v[j] - c) * ((v[j] - c) / mu) + mu * w[j] * w[j]
     slack = 4.0 * EPS * (v.size + 16.0) * (abs(value) + terms + move)
@@ -229,42 +229,42 @@ def hyperplane_above(r, v, off):
 
 
 @conjugate_above.of(Restricted)
-def _(r, v, off):
-    return restricted_above(r.domain, r, v, off)
+def _(r, v, error_bound):
+    return restricted_above(r.domain, r, v, error_bound)
 
 
 @generic
-def restricted_above(domain, r, v, off):
+def restricted_above(domain, r, v, error_bound):
     """The bound of a penalty on a domain, by the kind of the domain; all our penalties are symmetric."""
 
 
-restricted_above.of(Ball)(lambda domain, r, v, off: symmetric_conjugate_above(r, v, off))
-restricted_above.of(Simplex)(lambda domain, r, v, off: increasing_conjugate_above(r, v, off))
-restricted_above.of(CappedSimplex)(lambda domain, r, v, off: increasing_conjugate_above(r, v, off))
-restricted_above.of(Box)(lambda domain, r, v, off: separable_conjugate_above(r, v, off))
-restricted_above.of(NonNegative)(lambda domain, r, v, off: separable_conjugate_above(r, v, off))
-restricted_above.of(L1Ball)(lambda domain, r, v, off: symmetric_conjugate_above(r, v, off))
-restricted_above.of(SolidSimplex)(lambda domain, r, v, off: increasing_conjugate_above(r, v, off))
-restricted_above.of(Hyperplane)(lambda domain, r, v, off: hyperplane_above(r, v, off))
+restricted_above.of(Ball)(lambda domain, r, v, error_bound: symmetric_conjugate_above(r, v, error_bound))
+restricted_above.of(Simplex)(lambda domain, r, v, error_bound: increasing_conjugate_above(r, v, error_bound))
+restricted_above.of(CappedSimplex)(lambda domain, r, v, error_bound: increasing_conjugate_above(r, v, error_bound))
+restricted_above.of(Box)(lambda domain, r, v, error_bound: separable_conjugate_above(r, v, error_bound))
+restricted_above.of(NonNegative)(lambda domain, r, v, error_bound: separable_conjugate_above(r, v, error_bound))
+restricted_above.of(L1Ball)(lambda domain, r, v, error_bound: symmetric_conjugate_above(r, v, error_bound))
+restricted_above.of(SolidSimplex)(lambda domain, r, v, error_bound: increasing_conjugate_above(r, v, error_bound))
+restricted_above.of(Hyperplane)(lambda domain, r, v, error_bound: hyperplane_above(r, v, error_bound))
 
 
 @restricted_above.of(LeveragedBudget)
-def _(domain, r, v, off):
-    above = leveraged_above(penalty_conjugate(r, v), domain, v, off)
+def _(domain, r, v, error_bound):
+    above = leveraged_above(penalty_conjugate(r, v), domain, v, error_bound)
     return above + 4.0 * EPS * (v.size + 16.0) * penalty_convexity(r) * domain.gross * domain.gross
 
 
 @conjugate_above.of(Tilted)
-def _(r, v, off):
+def _(r, v, error_bound):
     # r*(v) = penalty*(v − slope) − constant; the difference is off by a rounding
     stride, below, wider = slope_stride(r, v), np.empty(v.size), np.empty(v.size)
     for j in range(v.size):
         below[j] = v[j] - r.slope[j * stride]
-        wider[j] = (off[j] + EPS * abs(below[j])) * (1.0 + 4.0 * EPS)
+        wider[j] = (error_bound[j] + EPS * abs(below[j])) * (1.0 + 4.0 * EPS)
     above = conjugate_above(r.penalty, below, wider)
     return above - r.constant + 4.0 * EPS * (abs(above) + abs(r.constant))
 
 
 @kernel
-def bound_conjugate(r, v, off):
-    return conjugate_above(r, v, off)
+def bound_conjugate(r, v, error_bound):
+    return conjugate_above(r, v, error_bound)

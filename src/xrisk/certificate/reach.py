@@ -80,12 +80,12 @@ def boxed_below(box: Reach, cuts: Cuts, share: np.ndarray, tilt: np.ndarray) -> 
         return -np.inf
     q, slopes, offsets = share / total, cuts.slopes[: share.size], cuts.offsets[: share.size]
     each = EPS * (2 * share.size + 32)
-    off = each * (q @ np.abs(slopes) + np.abs(tilt)) + TINY
-    off += (1.0 + each) * float(q @ cuts.spreads[: share.size]) * box.scale
-    pull = np.maximum(np.abs(q @ slopes - tilt) + off - box.kink * (1.0 - 4 * EPS), 0.0)
+    error_bound = each * (q @ np.abs(slopes) + np.abs(tilt)) + TINY
+    error_bound += (1.0 + each) * float(q @ cuts.spreads[: share.size]) * box.scale
+    vjp = np.maximum(np.abs(q @ slopes - tilt) + error_bound - box.kink * (1.0 - 4 * EPS), 0.0)
     with np.errstate(over="ignore", invalid="ignore"):
-        costs = np.minimum(0.5 * pull**2 / box.ridge, np.where(np.isinf(box.reach), np.inf, box.reach * pull))
-        cost = float(costs.sum()) * (1.0 + EPS * (2 * pull.size + 32)) + pull.size * TINY
+        costs = np.minimum(0.5 * vjp**2 / box.ridge, np.where(np.isinf(box.reach), np.inf, box.reach * vjp))
+        cost = float(costs.sum()) * (1.0 + EPS * (2 * vjp.size + 32)) + vjp.size * TINY
         slack = (1.0 + each) * float(q @ cuts.slacks[: share.size]) + each * float(q @ np.abs(offsets))
         bound = float(q @ offsets) - cost - slack - 4 * EPS * cost - TINY
     return bound if np.isfinite(bound) else -np.inf
@@ -104,8 +104,8 @@ def held_below(box: Reach, cuts: Cuts, primal: float) -> float:
 
 def promised(box: Reach, cuts: Cuts, share: np.ndarray) -> float:
     """What a mixture (m,) would prove were slopes exact and ``hold`` the ridge."""
-    pull = np.maximum(np.abs(share @ cuts.slopes[: share.size]) - box.kink, 0.0)
-    return float(share @ cuts.offsets[: share.size]) - 0.5 * float((pull**2 / box.hold).sum())
+    vjp = np.maximum(np.abs(share @ cuts.slopes[: share.size]) - box.kink, 0.0)
+    return float(share @ cuts.offsets[: share.size]) - 0.5 * float((vjp**2 / box.hold).sum())
 
 
 def narrowed(box: Reach, cuts: Cuts, primal: float, part: float = TILT) -> Reach:

@@ -55,10 +55,10 @@ class Descent:
             watcher.seen(point, step.w)
         return self.over()
 
-    def turned(self, part: float) -> None:
+    def folds_done(self, part: float) -> None:
         """Tell how much of the cross-validation is done."""
         for watcher in self._watchers:
-            watcher.turned(part)
+            watcher.folds_done(part)
 
     def over(self) -> bool:
         """Whether the fit is to end."""
@@ -171,7 +171,7 @@ def some_rows(target: np.ndarray, most: int, rng: np.random.Generator) -> np.nda
     return np.sort(np.concatenate(kept))
 
 
-def prudent(values: np.ndarray) -> int:
+def simplest_within_error(values: np.ndarray) -> int:
     """The first choice that the best one, by its mean over the folds, does not beat by half a standard error."""
     values = values[:, np.isfinite(values).all(axis=0)]
     if not values.size:

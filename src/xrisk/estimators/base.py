@@ -21,7 +21,7 @@ from xrisk.certificate import NOTHING_PROVED, Certificate, certify_measured, is_
 from xrisk.certificate.least_squares import ProvedPoint
 from xrisk.data.matrices import refuse_broken
 from xrisk.data.threads import Interrupted, interruptible
-from xrisk.estimators.watching import Callbacks, CallbackSupport, GapBar, with_callbacks
+from xrisk.estimators.callbacks import Callbacks, CallbackSupport, GapBar, with_callbacks
 from xrisk.functions import Logistic, Multinomial, loss_is_classification, loss_value
 from xrisk.functions.parameters import flag
 from xrisk.grouping import distinct
@@ -149,7 +149,7 @@ class Training(NamedTuple):
     y: np.ndarray  # targets as given
     target: np.ndarray  # targets as the problem has them
     weight: np.ndarray | None  # of the rows
-    beside: Any = None  # what else `fit` was given: groups, tasks
+    metadata: Any = None  # what else `fit` was given: groups, tasks
 
 
 class _Telling:

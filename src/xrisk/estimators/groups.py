@@ -19,8 +19,8 @@ from xrisk.estimators.base import (
     check_finite,
     check_names,
 )
+from xrisk.estimators.callbacks import with_callbacks
 from xrisk.estimators.routing import warn_of_lost_groups
-from xrisk.estimators.watching import with_callbacks
 from xrisk.grouping import Grouping, distinct, encode_groups
 from xrisk.inner.oracle import exact_values, inner_count
 from xrisk.phrases import counted
@@ -106,7 +106,7 @@ class GroupRobust(LinearRobust):
         self
         """
         training = self._training(X, y, sample_weight)
-        return self._fitted(training._replace(beside=self._grouping(groups, training)))
+        return self._fitted(training._replace(metadata=self._grouping(groups, training)))
 
     def _grouping(self, groups: Any, training: Training) -> Grouping:
         n, target = training.X.shape[0], training.target
@@ -141,7 +141,7 @@ class GroupRobust(LinearRobust):
         super()._keep(problem, result, training)
         risks = np.empty((inner_count(problem.inner), 1))
         exact_values(problem.inner, result.w, risks)
-        self.groups_ = training.beside.names
+        self.groups_ = training.metadata.names
         self.group_risk_ = risks[:, 0]
         self.group_weights_ = distribution(result.dual[:, 0])
 
@@ -324,7 +324,7 @@ def _group_problem(estimator: Any, training: Training, loss: Any) -> Problem:
     return group_dro(
         training.X,
         training.target,
-        training.beside.labels,
+        training.metadata.labels,
         divergence=estimator.divergence,
         alpha=estimator.alpha,
         lam=estimator.lam,

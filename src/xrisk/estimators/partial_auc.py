@@ -24,14 +24,14 @@ from xrisk.estimators.anchored import (
     few_digits,
     kept_curve,
     log_odds,
-    prudent,
     scores_of,
+    simplest_within_error,
     some_rows,
     start_model,
     units_of,
 )
 from xrisk.estimators.base import FITTED, SOLVING, USER, Training, TwoClassRobust, check_finite
-from xrisk.estimators.watching import StepBar, with_callbacks
+from xrisk.estimators.callbacks import StepBar, with_callbacks
 from xrisk.functions.parameters import require
 from xrisk.inner import Pairs
 from xrisk.problem import Problem
@@ -234,13 +234,13 @@ class RegionClassifier(TwoClassRobust):
         scores, values = np.full((len(tried), table.target.size), np.nan), np.full((len(tried), folds), np.nan)
         splits = StratifiedKFold(folds, shuffle=True, random_state=int(rng.integers(2**31))).split(target, target)
         for fold, split in enumerate(splits):
-            descent.turned(fold / folds)
+            descent.folds_done(fold / folds)
             if descent.over():
                 break
             learn, test = (places[part] for part in split)
             with suppress(Interrupted), interruptible(descent.asked):
                 self._try_fold(table, (learn, test), tried, scores, values[:, fold], descent)
-        best = prudent(values)
+        best = simplest_within_error(values)
         nothing[chosen] = scores[best, places]
         return ChosenStart(*tried[best], nothing)
 

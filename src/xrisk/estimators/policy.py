@@ -15,7 +15,7 @@ from xrisk.certificate.least_squares import STEPS, ProvedPoint, Squares, certify
 from xrisk.data.matrices import refuse_broken
 from xrisk.data.rows import refuse_masked
 from xrisk.estimators.base import FITTED, SOLVING, LinearRobust, Training, settled
-from xrisk.estimators.watching import with_callbacks
+from xrisk.estimators.callbacks import with_callbacks
 from xrisk.functions import NoPenalty
 from xrisk.functions.parameters import require
 from xrisk.inner import Generated
@@ -155,7 +155,7 @@ class PolicyEvaluator(LinearRobust):
         return Training(X, y, np.zeros(0), None, Observed(chain, state_weight))
 
     def _problem(self, training: Training) -> Problem:
-        features, (chain, weight) = state_features(training.X), training.beside
+        features, (chain, weight) = state_features(training.X), training.metadata
         if isinstance(self.solver, str):
             return averaged_problem(chain, features, self.discount, penalty_on(self.l2), weight)
         return self._sampled(chain, features)
@@ -189,13 +189,13 @@ class PolicyEvaluator(LinearRobust):
         return replace(settled(result, proof), stop=stop)
 
     def _squares(self, training: Training) -> Squares:
-        features, (chain, weight) = state_features(training.X), training.beside
+        features, (chain, weight) = state_features(training.X), training.metadata
         with np.errstate(over="ignore", invalid="ignore"):  # infinities are bounds as well
             return residual_squares(chain, features, self.discount, self.l2, weight)
 
     def _keep(self, problem: Problem, result: Result, training: Training) -> None:
         super()._keep(problem, result, training)
-        self.n_left_out_ = training.X.shape[0] - training.beside.chain.counted()
+        self.n_left_out_ = training.X.shape[0] - training.metadata.chain.counted()
 
     def _check_fitted(self) -> None:
         super()._check_fitted()

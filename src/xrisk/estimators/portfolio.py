@@ -199,7 +199,7 @@ class MeanVariancePortfolio(LinearRobust):
         return Training(X, np.zeros(0), np.zeros(0), weight, Holdings(kept, found, left_out))
 
     def _problem(self, training: Training) -> Problem:
-        X, weight, held = training.X, training.weight, training.beside
+        X, weight, held = training.X, training.weight, training.metadata
         self._check_budget(held.moments)
         stated = {
             "risk_aversion": self.risk_aversion,
@@ -295,7 +295,7 @@ class MeanVariancePortfolio(LinearRobust):
         return Stop.ROUNDING if ended is Stop.CONVERGED else ended
 
     def _squares(self, training: Training) -> Squares:
-        known = training.beside.moments
+        known = training.metadata.moments
         stated = {"risk_aversion": self.risk_aversion, "l2": self.l2}
         with np.errstate(over="ignore", invalid="ignore"):  # infinities are bounds as well
             return returns_squares(training.X, training.weight, known, **stated)
@@ -313,7 +313,7 @@ class MeanVariancePortfolio(LinearRobust):
         return (w.copy(), None) if w.shape == (inner_size(problem.inner),) else (None, None)
 
     def _model(self, w: np.ndarray, training: Training) -> dict[str, Any]:
-        held = training.beside
+        held = training.metadata
         weights, mean = np.zeros(held.kept.size), np.full(held.kept.size, np.nan)
         weights[held.kept], mean[held.kept] = w, held.moments.mean
         return {

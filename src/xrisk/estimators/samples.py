@@ -23,8 +23,8 @@ from xrisk.estimators.base import (
     Training,
     check_finite,
 )
+from xrisk.estimators.callbacks import with_callbacks
 from xrisk.estimators.groups import distribution
-from xrisk.estimators.watching import with_callbacks
 from xrisk.functions import CVaRRisk, WithMasses, worst
 from xrisk.functions.parameters import require
 from xrisk.inner.oracle import exact_values, inner_count

@@ -9,6 +9,7 @@ from xrisk.applications import CLASS_LOSSES, multi_task
 from xrisk.applications.arguments import quoted
 from xrisk.applications.tasks import TaskCells, task_cells, task_slots
 from xrisk.estimators.base import FITTED, SOLVING, USER, LinearRobustClassifier, Training, check_names
+from xrisk.estimators.callbacks import with_callbacks
 from xrisk.estimators.groups import (
     TINY_GROUP,
     distribution,
@@ -18,7 +19,6 @@ from xrisk.estimators.groups import (
     refuse_weightless,
 )
 from xrisk.estimators.routing import warn_of_lost_groups
-from xrisk.estimators.watching import with_callbacks
 from xrisk.functions import MaxOuter, block_value
 from xrisk.grouping import BETWEEN, Grouping, encode_groups
 from xrisk.inner.oracle import exact_values, inner_count, inner_dim
@@ -161,7 +161,7 @@ class MultiTaskGroupDROClassifier(LinearRobustClassifier):
         self
         """
         training = self._training(X, y, sample_weight)
-        return self._fitted(training._replace(beside=self._table(tasks, groups, training)))
+        return self._fitted(training._replace(metadata=self._table(tasks, groups, training)))
 
     def _table(self, tasks: Any, groups: Any, training: Training) -> TaskTable:
         n = training.X.shape[0]
@@ -185,8 +185,8 @@ class MultiTaskGroupDROClassifier(LinearRobustClassifier):
         return multi_task(
             training.X,
             training.target,
-            training.beside.tasks.labels,
-            training.beside.groups.labels,
+            training.metadata.tasks.labels,
+            training.metadata.groups.labels,
             outer=self.outer,
             beta=self.beta,
             loss=self._class_loss(),
@@ -220,7 +220,7 @@ class MultiTaskGroupDROClassifier(LinearRobustClassifier):
 
     def _keep(self, problem: Problem, result: Result, training: Training) -> None:
         super()._keep(problem, result, training)
-        table = training.beside
+        table = training.metadata
         slots = task_slots(table.cells, problem.outer)
         shape = (len(table.tasks.names), len(table.groups.names))
         where = table.cells.task[slots], table.cells.group[slots]

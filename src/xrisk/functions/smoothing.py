@@ -85,11 +85,11 @@ def smoothable_outer(f: Any) -> Any:
 
 
 @formula
-def half_line(t, bend, mu):
+def half_line(t, dual_curvature, mu):
     """The s > 0 with t − bend·s + μ/s = 0; inf where t pushes without end."""
-    root = np.hypot(t, 2.0 * math.sqrt(bend * mu))
+    root = np.hypot(t, 2.0 * math.sqrt(dual_curvature * mu))
     if t > 0.0:
-        return (t + root) / (2.0 * bend) if bend > 0.0 else np.inf
+        return (t + root) / (2.0 * dual_curvature) if dual_curvature > 0.0 else np.inf
     return 2.0 * mu / (root - t) if root > t else 0.0
 
 
@@ -106,17 +106,17 @@ def barrier(s, width, mu):
 
 
 @formula
-def near_end(t, width, bend, mu):
+def near_end(t, width, dual_curvature, mu):
     """The s in (0, width/2] with t − bend·s + μ/s − μ/(width − s) = 0, known to be there."""
-    if bend == 0.0:
+    if dual_curvature == 0.0:
         reach = np.hypot(t * width, 2.0 * mu) + 2.0 * mu - t * width
         return 2.0 * mu * width / reach if reach > 0.0 else 0.5 * width
-    s = min(half_line(t, bend, mu), 0.5 * width)
+    s = min(half_line(t, dual_curvature, mu), 0.5 * width)
     for _ in range(60):
         # s times the equation is concave in s: Newton's method comes down to the root from the right
         rest = width - s
-        value = (t - bend * s) * s + mu - mu * s / rest
-        slope = t - 2.0 * bend * s - mu * width / (rest * rest)
+        value = (t - dual_curvature * s) * s + mu - mu * s / rest
+        slope = t - 2.0 * dual_curvature * s - mu * width / (rest * rest)
         if not value < 1e-15 * s * slope:
             break
         s -= value / slope
@@ -124,53 +124,53 @@ def near_end(t, width, bend, mu):
 
 
 @formula
-def piece_slack(t, lo, hi, bend, mu):
+def piece_slack(t, lo, hi, dual_curvature, mu):
     """(v − lo, hi − v) at the maximiser v of v t − bend·v²/2 + μ log(v − lo) + μ log(hi − v)."""
     if math.isinf(lo) and math.isinf(hi):
         return np.inf, np.inf
     if math.isinf(hi):
-        return half_line(t - bend * lo, bend, mu), np.inf
+        return half_line(t - dual_curvature * lo, dual_curvature, mu), np.inf
     if math.isinf(lo):
-        return np.inf, half_line(bend * hi - t, bend, mu)
+        return np.inf, half_line(dual_curvature * hi - t, dual_curvature, mu)
     width = hi - lo
-    if t < bend * 0.5 * (lo + hi):
-        s = near_end(t - bend * lo, width, bend, mu)
+    if t < dual_curvature * 0.5 * (lo + hi):
+        s = near_end(t - dual_curvature * lo, width, dual_curvature, mu)
         return s, width - s
-    s = near_end(bend * hi - t, width, bend, mu)
+    s = near_end(dual_curvature * hi - t, width, dual_curvature, mu)
     return width - s, s
 
 
 @formula
-def flexibility(below, above, bend, mu):
+def flexibility(below, above, dual_curvature, mu):
     """The curvature of φ_μ: inf at a kink that μ = 0 leaves."""
-    stiff = bend + stiffness(below, mu) + stiffness(above, mu)
+    stiff = dual_curvature + stiffness(below, mu) + stiffness(above, mu)
     return 1.0 / stiff if stiff > 0.0 else np.inf
 
 
 @kernel
-def piece_slope(t, lo, hi, bend, mu):
+def piece_slope(t, lo, hi, dual_curvature, mu):
     """(slope, curvature) of φ_μ at t."""
-    below, above = piece_slack(t, lo, hi, bend, mu)
+    below, above = piece_slack(t, lo, hi, dual_curvature, mu)
     if math.isinf(below) and math.isinf(above):
-        return (t / bend, 1.0 / bend) if bend > 0.0 else (np.inf, np.inf)
+        return (t / dual_curvature, 1.0 / dual_curvature) if dual_curvature > 0.0 else (np.inf, np.inf)
     v = lo + below if below <= above else hi - above
-    return v, flexibility(below, above, bend, mu)
+    return v, flexibility(below, above, dual_curvature, mu)
 
 
 @formula
-def piece_terms(t, lo, hi, bend, mu):
+def piece_terms(t, lo, hi, dual_curvature, mu):
     """(value, slope, curvature) of φ_μ at t, and by how much v t − φ*(v) falls short of φ(t)."""
-    below, above = piece_slack(t, lo, hi, bend, mu)
-    curvature, barriers = flexibility(below, above, bend, mu), 0.0
+    below, above = piece_slack(t, lo, hi, dual_curvature, mu)
+    curvature, barriers = flexibility(below, above, dual_curvature, mu), 0.0
     if math.isinf(below) and math.isinf(above):
-        v = t / bend
+        v = t / dual_curvature
     else:
         v = lo + below if below <= above else hi - above
         width = 1.0 if math.isinf(hi - lo) else hi - lo
         barriers = barrier(below, width, mu) + barrier(above, width, mu)
-    best = (hi if t > 0.0 else lo) if bend == 0.0 else min(max(t / bend, lo), hi)
-    short = max((best - v) * (t - 0.5 * bend * (best + v)), 0.0)
-    return v * (t - 0.5 * bend * v) + barriers, v, curvature, short
+    best = (hi if t > 0.0 else lo) if dual_curvature == 0.0 else min(max(t / dual_curvature, lo), hi)
+    short = max((best - v) * (t - 0.5 * dual_curvature * (best + v)), 0.0)
+    return v * (t - 0.5 * dual_curvature * v) + barriers, v, curvature, short
 
 
 @smooth_loss.otherwise
@@ -181,8 +181,8 @@ def _(loss, z, y, mu):
 
 @smooth_loss.of(Piecewise)
 def _(loss, z, y, mu):
-    lo, hi, at, bend = loss_piece(loss.loss, y)
-    value, slope, curvature, short = piece_terms(z - at, lo, hi, bend, mu)
+    lo, hi, at, dual_curvature = loss_piece(loss.loss, y)
+    value, slope, curvature, short = piece_terms(z - at, lo, hi, dual_curvature, mu)
     true = loss_value(loss.loss, z, y)
     return value, slope, curvature, true, true - short
 
@@ -194,8 +194,8 @@ def _(f, u, mu):
 
 @smooth_outer.of(PiecewiseOuter)
 def _(f, u, mu):
-    lo, hi, at, bend = outer_piece(f.f)
-    return piece_slope(u - at, lo, hi, bend, mu)
+    lo, hi, at, dual_curvature = outer_piece(f.f)
+    return piece_slope(u - at, lo, hi, dual_curvature, mu)
 
 
 @smooth_outer.of(Power)

@@ -54,7 +54,7 @@ from xrisk.inner.passes import (
     with_loss,
     with_rows,
 )
-from xrisk.inner.visitors import asks_gains, asks_moves, leaves_curvatures, visit_samples, visit_vectors
+from xrisk.inner.visitors import asks_direction, asks_factors, leaves_curvatures, visit_samples, visit_vectors
 
 KEPT = 4  # times as many numbers as the gradients of all groups the rows must hold
 
@@ -134,12 +134,18 @@ def _walk(g: Groups, visitor: Any, at: Scores, share: np.ndarray) -> Walk:
         for start, stop in itertools.pairwise(chunks(low, high)):
             rows, groups = index_rows(g.index, start, stop), index_codes(g.index, g.offsets, start, stop)
             weights = weight_chunk(g.weight, g.index, start, stop)
-            z, move, y, off, lean = at.z[rows], at.z[rows], g.model.target[rows], at.off[rows], at.lean[rows]
-            if asks_moves(visitor):
-                move = at.move[rows]
-            if asks_gains(visitor):
-                move = (move.T * at.gain[groups]).T
-            look(visitor, g.model.loss, z, move, off, lean, y, seen)
+            z, direction, y, error_bound, free_entry = (
+                at.z[rows],
+                at.z[rows],
+                g.model.target[rows],
+                at.error_bound[rows],
+                at.free_entry[rows],
+            )
+            if asks_direction(visitor):
+                direction = at.direction[rows]
+            if asks_factors(visitor):
+                direction = (direction.T * at.factor[groups]).T
+            look(visitor, g.model.loss, z, direction, error_bound, free_entry, y, seen)
             add(seen, groups, weights, scale, start, first, sums, lost, held, coefs)
         return first, sums
 
@@ -238,7 +244,7 @@ def _as_read(at: Scores, scores: int) -> Scores:
     """Scores of one number a row as a vector: loops over them use vector registers."""
     if scores > 1:
         return at
-    return at._replace(z=np.ascontiguousarray(at.z[:, 0]), move=np.ascontiguousarray(at.move[:, 0]))
+    return at._replace(z=np.ascontiguousarray(at.z[:, 0]), direction=np.ascontiguousarray(at.direction[:, 0]))
 
 
 @generic
@@ -340,9 +346,9 @@ def _(g, coefs):
     codes, listed = row_codes(g.index, g)
     parts = (group_adjoint(g, codes, listed, slope, coefs[-1]) for slope in coefs[: model_scores(g.model)])
     slopes, sizes = zip(*parts, strict=True)
-    pulls = sum(size[:, 0] for size in sizes)
+    adjoints = sum(size[:, 0] for size in sizes)
     curvatures = sizes[0][:, 1].copy()  # products of strided vectors are summed in another order than stored ones
-    return Gradients(slopes[0] if len(slopes) == 1 else np.hstack(slopes), pulls, curvatures)
+    return Gradients(slopes[0] if len(slopes) == 1 else np.hstack(slopes), adjoints, curvatures)
 
 
 @shared_out.of(Groups)

@@ -46,7 +46,7 @@ from xrisk.inner.passes import (
     walk_rounding,
     with_loss,
 )
-from xrisk.inner.visitors import LossValues, asks_gains, asks_moves, asks_sizes, visit_samples
+from xrisk.inner.visitors import LossValues, asks_direction, asks_factors, asks_sizes, visit_samples
 from xrisk.lanes import array_sum
 
 SUMMED = 4096  # pairs that are summed before the sum is compensated
@@ -79,24 +79,27 @@ class PairScores(NamedTuple):
 
     ahead: np.ndarray  # (n,)
     behind: np.ndarray  # (m,)
-    ahead_move: np.ndarray  # (n,)
-    behind_move: np.ndarray  # (m,)
+    ahead_direction: np.ndarray  # (n,)
+    behind_direction: np.ndarray  # (m,)
     ahead_off: np.ndarray  # (n,)
     behind_off: np.ndarray  # (m,)
-    ahead_lean: np.ndarray  # (n,)
-    behind_lean: np.ndarray  # (m,)
-    gain: np.ndarray  # (n,)
+    ahead_free: np.ndarray  # (n,)
+    behind_free: np.ndarray  # (m,)
+    factor: np.ndarray  # (n,)
 
 
 def _of_pairs(g: Pairs, visitor: Any, at: Scores) -> PairScores:
     """What the visitor asks for; the scores stand where it does not."""
     i, j = g.outer, g.inner
-    scores = moves = sizes = leans = g.side * at.z[i, 0], g.side * at.z[j, 0]
-    if asks_moves(visitor):
-        moves = g.side * at.move[i, 0], g.side * at.move[j, 0]
+    scores = moves = sizes = free_entries = g.side * at.z[i, 0], g.side * at.z[j, 0]
+    if asks_direction(visitor):
+        moves = g.side * at.direction[i, 0], g.side * at.direction[j, 0]
     if asks_sizes(visitor):
-        sizes, leans = (at.off[i], at.off[j]), (g.side * at.lean[i], g.side * at.lean[j])
-    return PairScores(*scores, *moves, *sizes, *leans, at.gain)
+        sizes, free_entries = (
+            (at.error_bound[i], at.error_bound[j]),
+            (g.side * at.free_entry[i], g.side * at.free_entry[j]),
+        )
+    return PairScores(*scores, *moves, *sizes, *free_entries, at.factor)
 
 
 @walk.of(Pairs)
@@ -144,14 +147,14 @@ def walk_tiles(
         for j in range(j0, j1, width):
             give_way()
             tile = (i, min(i + height, i1), j, min(j + width, j1))
-            size = fill(scores, tile, asks_sizes(visitor), asks_moves(visitor), asks_gains(visitor), room)
-            z, move, off, lean = room[:, :size]
-            look(visitor, g.loss, z, move, off, lean, ones[:size], seen)
+            size = fill(scores, tile, asks_sizes(visitor), asks_direction(visitor), asks_factors(visitor), room)
+            z, direction, error_bound, free_entry = room[:, :size]
+            look(visitor, g.loss, z, direction, error_bound, free_entry, ones[:size], seen)
             add(seen, tile, share, sums, lost, up, down)
 
 
 @kernel
-def fill_pairs(at, tile, sizes, moves, gains, room):
+def fill_pairs(at, tile, sizes, moves, factors, room):
     """Write scores, moves, sizes and entries of the pairs of a tile into the rows of ``room``: how many they are."""
     i0, i1, j0, j1 = tile
     width = j1 - j0
@@ -159,10 +162,10 @@ def fill_pairs(at, tile, sizes, moves, gains, room):
         at_i = slice((i - i0) * width, (i - i0 + 1) * width)
         subtract(at.ahead[i], at.behind[j0:j1], 1.0, room[0, at_i])
         if moves:
-            subtract(at.ahead_move[i], at.behind_move[j0:j1], at.gain[i] if gains else 1.0, room[1, at_i])
+            subtract(at.ahead_direction[i], at.behind_direction[j0:j1], at.factor[i] if factors else 1.0, room[1, at_i])
         if sizes:
             subtract(-at.ahead_off[i], at.behind_off[j0:j1], -1.0, room[2, at_i])
-            subtract(at.ahead_lean[i], at.behind_lean[j0:j1], 1.0, room[3, at_i])
+            subtract(at.ahead_free[i], at.behind_free[j0:j1], 1.0, room[3, at_i])
     return (i1 - i0) * width
 
 

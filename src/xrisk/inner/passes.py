@@ -27,10 +27,10 @@ class Scores(NamedTuple):
     """What a pass sees of a point."""
 
     z: np.ndarray  # (rows, scores)
-    move: np.ndarray  # (rows, scores) a direction of the scores; z itself where no visitor asks for one
-    off: np.ndarray  # (rows,) a size of each row, by which its score may be off
-    lean: np.ndarray  # (rows,) the entry of each row in a free coordinate
-    gain: np.ndarray  # (n·m,) by which the moves of each inner function are multiplied
+    direction: np.ndarray  # (rows, scores) a direction of the scores; z itself where no visitor asks for one
+    error_bound: np.ndarray  # (rows,) a size of each row, by which its score may be off
+    free_entry: np.ndarray  # (rows,) the entry of each row in a free coordinate
+    factor: np.ndarray  # (n·m,) by which the moves of each inner function are multiplied
 
 
 class Slopes(NamedTuple):
@@ -40,8 +40,8 @@ class Slopes(NamedTuple):
     """
 
     z: np.ndarray  # (rows, scores)
-    move: np.ndarray  # (rows, scores)
-    gain: np.ndarray  # (n·m,) by which the moves of each inner function are multiplied
+    direction: np.ndarray  # (rows, scores)
+    factor: np.ndarray  # (n·m,) by which the moves of each inner function are multiplied
     mu: float
 
 
@@ -105,7 +105,7 @@ class Gradients(NamedTuple):
     """What is known of every inner function by itself."""
 
     slopes: np.ndarray  # (n·m, d) their gradients
-    pulls: np.ndarray  # (n·m,) means of the absolute slopes of the losses
+    adjoints: np.ndarray  # (n·m,) means of the absolute slopes of the losses
     curvatures: np.ndarray  # (n·m,) means of the curvatures of the losses
 
 
@@ -198,7 +198,7 @@ def centred(g: Any, centre: np.ndarray | None = None) -> tuple[Any, np.ndarray]:
     return (less_target(g, float(centre[-1])) if centre[-1] else g), centre
 
 
-def inward(centre: np.ndarray, w: np.ndarray) -> np.ndarray:
+def to_centred(centre: np.ndarray, w: np.ndarray) -> np.ndarray:
     """The parameters of the centred problem at those of the problem as stated."""
     x = w.copy()
     x[-1] += float(centre[:-1] @ w[:-1])
@@ -206,7 +206,7 @@ def inward(centre: np.ndarray, w: np.ndarray) -> np.ndarray:
     return x
 
 
-def outward(centre: np.ndarray, x: np.ndarray) -> np.ndarray:
+def from_centred(centre: np.ndarray, x: np.ndarray) -> np.ndarray:
     """The parameters of the problem as stated at those of the centred one."""
     w = x.copy()
     w[-1] -= float(centre[:-1] @ x[:-1])

@@ -35,7 +35,7 @@ from xrisk.inner.passes import (
     with_rows,
 )
 from xrisk.inner.samples import Samples
-from xrisk.inner.visitors import LossValues, asks_gains, asks_moves, leaves_curvatures
+from xrisk.inner.visitors import LossValues, asks_direction, asks_factors, leaves_curvatures
 
 exact_vjp.of(Samples)(vjp_by_walk)
 
@@ -98,17 +98,26 @@ def _(g, visitor, at, share):
     sums = np.empty((rows, 4))
     coefs = np.empty((scores + leaves_curvatures(visitor), rows if share.size else 0))
     look = specialise(model_visit(g.model), visitor, g.model.loss)
-    z, move = (at.z, at.move) if scores > 1 else (_one_score(at.z), _one_score(at.move))
+    z, direction = (at.z, at.direction) if scores > 1 else (_one_score(at.z), _one_score(at.direction))
 
     def part(low: int, high: int) -> None:
         seen = np.empty((scores + 5, min(2 * CHUNK, high - low)))
         for start, stop in itertools.pairwise(chunks(low, high)):
             here, moved = slice(start, stop), z[start:stop]
-            if asks_moves(visitor):
-                moved = move[here]
-            if asks_gains(visitor):
-                moved = (moved.T * at.gain[here]).T
-            look(visitor, g.model.loss, z[here], moved, at.off[here], at.lean[here], g.model.target[here], seen)
+            if asks_direction(visitor):
+                moved = direction[here]
+            if asks_factors(visitor):
+                moved = (moved.T * at.factor[here]).T
+            look(
+                visitor,
+                g.model.loss,
+                z[here],
+                moved,
+                at.error_bound[here],
+                at.free_entry[here],
+                g.model.target[here],
+                seen,
+            )
             sums[here] = seen[:4, : stop - start].T
             if share.size:
                 np.multiply(seen[4 : 4 + len(coefs), : stop - start], share[here], out=coefs[:, here])

@@ -24,7 +24,7 @@ class Side(NamedTuple):
 
     rows: np.ndarray  # (size,)
     scores: np.ndarray  # (size,)
-    pull: np.ndarray  # (size,) what each of the rows is multiplied by in a gradient
+    coef: np.ndarray  # (size,) what each of the rows is multiplied by in a gradient
     work: np.ndarray  # (size,)
 
 
@@ -39,51 +39,51 @@ def tail_share(g):
 
 
 @generic
-def rival_count(g):
+def count_j(g):
     """Number of rows j."""
 
 
 @generic
-def place_block(g, i, above, a):
-    """Make the row of block i the a-th of ``above``."""
+def place_block(g, i, side_i, a):
+    """Make the row of block i the a-th of ``side_i``."""
 
 
 @generic
-def draw_side(g, rng, below):
-    """Draw rows j into ``below``, with replacement."""
+def draw_side(g, rng, side_j):
+    """Draw rows j into ``side_j``, with replacement."""
 
 
 @generic
 def read_scores(g, w, side):
-    """Write the scores of the rows of a side, and let nothing pull at them yet."""
+    """Write the scores of the rows of a side, and set their coefficients to zero."""
 
 
 @generic
-def tail_value(g, score, below, s):
-    """gᵢ(w, s; below) of the row with that score."""
+def tail_value(g, score, side_j, s):
+    """gᵢ(w, s; side_j) of the row with that score."""
 
 
 @generic
-def tail_pull(g, above, a, below, s, scale):
-    """Let scale·∂gᵢ(w, s; below)/∂w pull at the a-th row of ``above`` and at those of ``below``.
+def add_tail_slopes(g, side_i, a, side_j, s, scale):
+    """Add scale·∂gᵢ(w, s; side_j)/∂w to the coefficients of the a-th row of ``side_i`` and of those of ``side_j``.
 
     Returns the share of losses that are above s, which is θ (1 − ∂gᵢ/∂s).
     """
 
 
 @generic
-def soft_value(g, score, below, lam):
+def soft_value(g, score, side_j, lam):
     """log meanⱼ exp(ℓ/λ) of the row with that score."""
 
 
 @generic
-def soft_pull(g, above, a, below, lam, log_u, log_scale):
-    """As `tail_pull`, with the gradients of the losses weighed by exp(ℓ/λ − log_u + log_scale)."""
+def add_soft_slopes(g, side_i, a, side_j, lam, log_u, log_scale):
+    """As `add_tail_slopes`, with the gradients of the losses weighed by exp(ℓ/λ − log_u + log_scale)."""
 
 
 @generic
 def add_pairs(g, side, grad):
-    """Add what pulls at the rows of a side to ``grad`` (d)."""
+    """Add the rows of a side, times their coefficients, to ``grad`` (d)."""
 
 
 @generic
@@ -101,59 +101,59 @@ def _(g):
     return g.top / g.pairs.inner.size
 
 
-@rival_count.of(Tail)
+@count_j.of(Tail)
 def _(g):
     return g.pairs.inner.size
 
 
 @place_block.of(Tail)
-def _(g, i, above, a):
-    above.rows[a] = g.pairs.outer[i]
-    fetch_row(g.pairs.rows, above.rows[a])
+def _(g, i, side_i, a):
+    side_i.rows[a] = g.pairs.outer[i]
+    fetch_row(g.pairs.rows, side_i.rows[a])
 
 
 @draw_side.of(Tail)
-def _(g, rng, below):
-    for b in range(below.rows.size):
-        below.rows[b] = g.pairs.inner[uniform_index(rng, 0, g.pairs.inner.size)]
-        fetch_row(g.pairs.rows, below.rows[b])
+def _(g, rng, side_j):
+    for b in range(side_j.rows.size):
+        side_j.rows[b] = g.pairs.inner[uniform_index(rng, 0, g.pairs.inner.size)]
+        fetch_row(g.pairs.rows, side_j.rows[b])
 
 
 @read_scores.of(Tail)
 def _(g, w, side):
     rows_dot(g.pairs.rows, side.rows, w, side.scores)
-    for b in range(side.pull.size):
-        side.pull[b] = 0.0
+    for b in range(side.coef.size):
+        side.coef[b] = 0.0
 
 
 @tail_value.of(Tail)
-def _(g, score, below, s):
-    loss, sign, scores, work = g.pairs.loss, g.pairs.side, below.scores, below.work
+def _(g, score, side_j, s):
+    loss, sign, scores, work = g.pairs.loss, g.pairs.side, side_j.scores, side_j.work
     for b in range(work.size):
         excess = loss_value(loss, sign * (score - scores[b]), 1.0) - s
         work[b] = excess if excess > 0.0 else 0.0
     return s + array_sum(work) / (tail_share(g) * work.size)
 
 
-@tail_pull.of(Tail)
-def _(g, above, a, below, s, scale):
+@add_tail_slopes.of(Tail)
+def _(g, side_i, a, side_j, s, scale):
     if scale == 0.0:
         return 0.0
-    loss, sign, scores, pull, work = g.pairs.loss, g.pairs.side, below.scores, below.pull, below.work
-    score, part, hits = above.scores[a], scale * g.pairs.side / (tail_share(g) * below.work.size), 0
+    loss, sign, scores, coef, work = g.pairs.loss, g.pairs.side, side_j.scores, side_j.coef, side_j.work
+    score, part, hits = side_i.scores[a], scale * g.pairs.side / (tail_share(g) * side_j.work.size), 0
     for b in range(work.size):
         margin = sign * (score - scores[b])
         hit = loss_value(loss, margin, 1.0) > s
         work[b] = part * loss_slope(loss, margin, 1.0) if hit else 0.0
-        pull[b] -= work[b]
+        coef[b] -= work[b]
         hits += hit
-    above.pull[a] += array_sum(work)
+    side_i.coef[a] += array_sum(work)
     return hits / work.size
 
 
 @soft_value.of(Tail)
-def _(g, score, below, lam):
-    loss, sign, scores, work = g.pairs.loss, g.pairs.side, below.scores, below.work
+def _(g, score, side_j, lam):
+    loss, sign, scores, work = g.pairs.loss, g.pairs.side, side_j.scores, side_j.work
     for b in range(work.size):
         work[b] = loss_value(loss, sign * (score - scores[b]), 1.0) / lam
     top = work[0]
@@ -164,19 +164,19 @@ def _(g, score, below, lam):
     return top + math.log(array_sum(work) / work.size)
 
 
-@soft_pull.of(Tail)
-def _(g, above, a, below, lam, log_u, log_scale):
-    loss, sign, scores, pull, work = g.pairs.loss, g.pairs.side, below.scores, below.pull, below.work
-    score = above.scores[a]
+@add_soft_slopes.of(Tail)
+def _(g, side_i, a, side_j, lam, log_u, log_scale):
+    loss, sign, scores, coef, work = g.pairs.loss, g.pairs.side, side_j.scores, side_j.coef, side_j.work
+    score = side_i.scores[a]
     for b in range(work.size):
         margin = sign * (score - scores[b])
         weight = fast_exp((loss_value(loss, margin, 1.0) / lam - log_u) + log_scale) / work.size
         work[b] = weight * sign * loss_slope(loss, margin, 1.0)
-        pull[b] -= work[b]
-    above.pull[a] += array_sum(work)
+        coef[b] -= work[b]
+    side_i.coef[a] += array_sum(work)
 
 
 @add_pairs.of(Tail)
 @add_losses.of(Tail)
 def _(g, side, grad):
-    add_rows(g.pairs.rows, side.rows, side.pull, grad)
+    add_rows(g.pairs.rows, side.rows, side.coef, grad)

@@ -184,9 +184,9 @@ def _(g, i, rng, batch):
     for b in range(batch.size):
         successor, reward, weight = draw_transition(g.law, i, rng)
         shift -= share * weight * reward
-        gain = share * weight * g.discount if successor >= 0 else 0.0  # row −1 is there, and counts nothing
+        factor = share * weight * g.discount if successor >= 0 else 0.0  # row −1 is there, and counts nothing
         for j in range(row.size):
-            row[j] = (row[j] if b > 0 else g.features[i, j]) - gain * g.features[successor, j]
+            row[j] = (row[j] if b > 0 else g.features[i, j]) - factor * g.features[successor, j]
     batch.shift[0] = shift
     return batch
 

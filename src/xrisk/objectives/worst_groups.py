@@ -42,7 +42,7 @@ from xrisk.report.phrases import (
 from xrisk.run import TracePoint
 from xrisk.study.objective import Choice, Command, Parts, Plan, Question, Sheet, SheetColumn, Told
 from xrisk.study.scores import SCORES, SHARES, judge, metric_for
-from xrisk.study.study import Study, beside_a_constant, certificate_dict, finite, is_open, parameters, sizes_of
+from xrisk.study.study import Study, certificate_dict, compared_with_constant, finite, is_open, parameters, sizes_of
 from xrisk.study.verdict import Verdict, decide, is_cut_short
 from xrisk.tables import Part
 from xrisk.tables.prepare import Prepared, prepare
@@ -168,7 +168,7 @@ class WorstGroups:
         # what was proved of the optimum in the end holds at every point of the trace
         bounds = tuple(point._replace(bound=model.certificate_.dual) for point in model.trace_)
         where = "in the worst mixture of training groups"
-        return GroupsFound(bounds, beside_a_constant(model, train, where, CURES, train.groups))
+        return GroupsFound(bounds, compared_with_constant(model, train, where, CURES, train.groups))
 
     def sizes(self, train: Part, validation: Part, test: Part | None) -> dict[str, Any]:
         return sizes_of(self.model, train, validation, test)

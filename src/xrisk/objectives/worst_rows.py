@@ -51,8 +51,8 @@ from xrisk.study.objective import Choice, Command, Parts, Plan, Question, Sheet,
 from xrisk.study.scores import metric_for
 from xrisk.study.study import (
     Study,
-    beside_a_constant,
     certificate_dict,
+    compared_with_constant,
     finite,
     is_open,
     parameters,
@@ -221,7 +221,7 @@ class WorstRows:
         return RowsFound(
             heavy_rows(robust, arms[2].model.outliers_, train, numbers),
             half_of(robust.sample_weights_),
-            beside_a_constant(robust, train, "under the worst weights of the training rows", CURES),
+            compared_with_constant(robust, train, "under the worst weights of the training rows", CURES),
         )
 
     def sizes(self, train: Part, validation: Part, test: Part | None) -> dict[str, Any]:

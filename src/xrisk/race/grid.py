@@ -48,12 +48,12 @@ def neighbours(setting: Setting, grid: dict[str, tuple[float, ...]]) -> list[Set
     """
     found = []
     for field, value in setting.items():
-        for there in _beside(value, sorted(grid[field]), MOST.get(field, math.inf)) if len(grid[field]) > 1 else ():
+        for there in _neighbours(value, sorted(grid[field]), MOST.get(field, math.inf)) if len(grid[field]) > 1 else ():
             found.append({**setting, field: there})
     return found
 
 
-def _beside(value: float, values: list[float], most: float) -> list[float]:
+def _neighbours(value: float, values: list[float], most: float) -> list[float]:
     down = max((v for v in values if v < value), default=value / min(values[1] / values[0], FARTHEST))
     up = min((v for v in values if v > value), default=value * min(values[-1] / values[-2], FARTHEST))
     if value < values[0]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from xrisk.race.run import Entry, Heat, Race
+from xrisk.race.run import Entry, Race, Trial
 
 COLUMNS = ("method", "setting", "median gap", "lowest", "highest", "slope", "iterations", "calls", "seconds")
 
@@ -17,7 +17,7 @@ def rows(race: Race) -> list[tuple[str, ...]]:
 
 def _row(race: Race, entry: Entry) -> tuple[str, ...]:
     gaps = race.gaps(entry)
-    last = [heat.points[-1] for heat in entry.heats]
+    last = [trial.points[-1] for trial in entry.trials]
     seconds = float(np.median([point.seconds for point in last]))
     marks = [shown_gap(race, gap) for gap in (float(np.median(gaps)), gaps.min(), gaps.max())]
     return (
@@ -38,11 +38,11 @@ def slope(race: Race, entry: Entry) -> float:
     """
     if not np.isfinite(race.gaps(entry)).all():
         return math.nan
-    return float(np.median([_slope(race, heat) for heat in entry.heats]))
+    return float(np.median([_slope(race, trial) for trial in entry.trials]))
 
 
-def _slope(race: Race, heat: Heat) -> float:
-    late = [point for point in heat.points if 10 * point.oracle_calls >= heat.points[-1].oracle_calls > 0]
+def _slope(race: Race, trial: Trial) -> float:
+    late = [point for point in trial.points if 10 * point.oracle_calls >= trial.points[-1].oracle_calls > 0]
     gaps = np.array([point.value - race.goal.value for point in late])
     if len(late) < 3 or gaps.min() <= least_gap(race):
         return math.nan
@@ -109,7 +109,7 @@ def _entry(race: Race, entry: Entry) -> dict[str, Any]:
         "cells_tried": entry.tried,
         "final_gaps": [float(gap) if math.isfinite(gap) else None for gap in gaps],
         "runs": [
-            {"seed": heat.seed, "stop": heat.stop, "points": [_finite(point._asdict()) for point in heat.points]}
-            for heat in entry.heats
+            {"seed": trial.seed, "stop": trial.stop, "points": [_finite(point._asdict()) for point in trial.points]}
+            for trial in entry.trials
         ],
     }

@@ -84,12 +84,14 @@ def _kind(path: str | Path) -> str:
 
 
 def _draw(axes: Any, race: Race, entry: Entry, across: str, colour: str | None, label: str) -> None:
-    shared = min(len(heat.points) for heat in entry.heats)  # a heat that diverged ends early
-    points = [heat.points[1:shared] for heat in entry.heats]  # the first costs nothing and has no place on a log axis
+    shared = min(len(trial.points) for trial in entry.trials)  # a trial that diverged ends early
+    points = [
+        trial.points[1:shared] for trial in entry.trials
+    ]  # the first costs nothing and has no place on a log axis
     if shared < 2:
         return
-    x = np.median([[getattr(point, across) for point in heat] for heat in points], axis=0)
-    gaps = np.array([[point.value for point in heat] for heat in points]) - race.goal.value
+    x = np.median([[getattr(point, across) for point in trial] for trial in points], axis=0)
+    gaps = np.array([[point.value for point in trial] for trial in points]) - race.goal.value
     gaps = np.maximum(gaps, least_gap(race))
     if colour is None:
         axes.plot(x, np.median(gaps, axis=0), linewidth=0.8, color=GREY, label="_")

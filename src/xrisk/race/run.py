@@ -24,7 +24,7 @@ LAST_ONLY = 1e18  # ratio of a trace that records the first, the second and the 
 Watch = Callable[[str, float], None]
 
 
-class Heat(NamedTuple):
+class Trial(NamedTuple):
     """One run of a method."""
 
     seed: int
@@ -39,7 +39,7 @@ class Entry(NamedTuple):
     solver: Any  # as it ran
     setting: Setting  # the cell it was tuned to; empty if it was not
     tried: int  # cells
-    heats: tuple[Heat, ...]
+    trials: tuple[Trial, ...]
 
 
 class Goal(NamedTuple):
@@ -61,8 +61,8 @@ class Race(NamedTuple):
     refused: dict[str, str]  # name → reason
 
     def gaps(self, entry: Entry) -> np.ndarray:
-        """Suboptimality (objective − optimum) at the end of each heat; inf where the heat diverged."""
-        return np.array([_final(heat) - self.goal.value for heat in entry.heats])
+        """Suboptimality (objective − optimum) at the end of each trial; inf where the trial diverged."""
+        return np.array([_final(trial) - self.goal.value for trial in entry.trials])
 
 
 def race(
@@ -138,9 +138,9 @@ def race(
     course = course._replace(total=sum(map(len, tried.values())) + len(running) * len(seeds))
     tuned = {name: with_setting(solver, settings[name]) for name, solver in running.items()}
     asked = [(name, tuned[name], seed, RATIO) for name in running for seed in seeds]
-    heats = course.run("racing", asked, course.total - len(asked))
+    trials = course.run("racing", asked, course.total - len(asked))
     entries = [
-        Entry(name, tuned[name], settings[name], len(tried[name]), tuple(heats[k * len(seeds) : (k + 1) * len(seeds)]))
+        Entry(name, tuned[name], settings[name], len(tried[name]), tuple(trials[k * len(seeds) : (k + 1) * len(seeds)]))
         for k, name in enumerate(running)
     ]
     size = (inner_count(problem.inner), inner_size(problem.inner))
@@ -177,25 +177,25 @@ class _Course(NamedTuple):
     watch: Watch
     total: int  # runs
 
-    def run(self, what: str, asked: list[Asked], done: int) -> list[Heat]:
+    def run(self, what: str, asked: list[Asked], done: int) -> list[Trial]:
         """All runs asked for, in order, after ``done`` others."""
-        calls = (delayed(_heat)(self.problem, solver, self.budget, seed, ratio) for _, solver, seed, ratio in asked)
-        heats: list[Heat] = []
-        for heat in Parallel(n_jobs=self.jobs, return_as="generator")(calls):
-            self.watch(f"{what} {asked[len(heats)][0]}", (done + len(heats)) / self.total)
-            heats.append(heat)
-        return heats
+        calls = (delayed(_trial)(self.problem, solver, self.budget, seed, ratio) for _, solver, seed, ratio in asked)
+        trials: list[Trial] = []
+        for trial in Parallel(n_jobs=self.jobs, return_as="generator")(calls):
+            self.watch(f"{what} {asked[len(trials)][0]}", (done + len(trials)) / self.total)
+            trials.append(trial)
+        return trials
 
 
-def _heat(problem: Problem, solver: Any, budget: Budget, seed: int, ratio: float) -> Heat:
+def _trial(problem: Problem, solver: Any, budget: Budget, seed: int, ratio: float) -> Trial:
     result = minimize(problem, solver, budget=budget, rng=seed, trace=Trace(ratio))
-    if result.stop is Stop.INTERRUPTED:  # a heat that ended early cannot be compared with the others
+    if result.stop is Stop.INTERRUPTED:  # a trial that ended early cannot be compared with the others
         raise KeyboardInterrupt
-    return Heat(seed, result.stop.name.lower(), tuple(result.trace.points))
+    return Trial(seed, result.stop.name.lower(), tuple(result.trace.points))
 
 
-def _final(heat: Heat) -> float:
-    return heat.points[-1].value if heat.stop != Stop.DIVERGED.name.lower() else math.inf
+def _final(trial: Trial) -> float:
+    return trial.points[-1].value if trial.stop != Stop.DIVERGED.name.lower() else math.inf
 
 
 def _takes(solver: Any, problem: Problem) -> bool:
@@ -217,7 +217,7 @@ def _tune(
     while asked:
         runs = [(name, with_setting(solvers[name], cell), TUNING_SEED, LAST_ONLY) for name, cell in asked]
         course = course._replace(total=max(course.total, done + len(runs)))
-        values = [_final(heat) for heat in course.run("tuning", runs, done)]
+        values = [_final(trial) for trial in course.run("tuning", runs, done)]
         for (name, cell), value in zip(asked, values, strict=True):
             if value < best[name][0] - (MARGIN * (best[name][0] - course.least) if done else 0.0):
                 best[name] = value, cell

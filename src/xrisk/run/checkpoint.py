@@ -175,42 +175,42 @@ def check_like(blank: Any, found: dict[str, np.ndarray]) -> None:
             check(name, leaf, {each.removeprefix(parent): a for each, a in found.items() if each.startswith(parent)})
 
 
-Beside = dict[str, np.ndarray]  # leaves of the same part of a state
+Siblings = dict[str, np.ndarray]  # leaves of the same part of a state
 
 
-def _check_order(name: str, order: np.ndarray, beside: Beside) -> None:
+def _check_order(name: str, order: np.ndarray, siblings: Siblings) -> None:
     if not np.array_equal(np.sort(order), np.arange(order.size)):
         refuse(f"{name} must be a permutation of 0, …, {order.size - 1}")
 
 
-def _check_touched(name: str, touched: np.ndarray, beside: Beside) -> None:
+def _check_touched(name: str, touched: np.ndarray, siblings: Siblings) -> None:
     if not ((touched >= -2) & (touched <= MOST)).all():
         refuse(f"{name} must hold iterations, from -2 on")
 
 
-def _check_held(name: str, held: np.ndarray, beside: Beside) -> None:
+def _check_held(name: str, held: np.ndarray, siblings: Siblings) -> None:
     """Cuts: as many as there is room for, and such that their squares are finite."""
-    room = len(beside["offsets"])
+    room = len(siblings["offsets"])
     if not min(1, room) <= held <= room:
         refuse(f"{name} must lie between {min(1, room)} and {room}, got {held}")
     for each in ("slopes", "offsets", "slacks", "spreads"):
-        _check_size(f"{name.removesuffix('held')}{each}", beside[each][: int(held)], beside)
+        _check_size(f"{name.removesuffix('held')}{each}", siblings[each][: int(held)], siblings)
 
 
-def _check_size(name: str, values: np.ndarray, beside: Beside) -> None:
+def _check_size(name: str, values: np.ndarray, siblings: Siblings) -> None:
     if not (np.abs(values) < LARGEST).all():
         refuse(f"{name} must hold numbers below {LARGEST:g} in size")
 
 
-def _check_kept(name: str, kept: np.ndarray, beside: Beside) -> None:
+def _check_kept(name: str, kept: np.ndarray, siblings: Siblings) -> None:
     """Steps in a memory: along each the slope has grown."""
-    count = min(int(kept), len(beside["moves"]))
-    if not (np.einsum("ij,ij->i", beside["moves"], beside["turns"])[:count] > 0.0).all():
+    count = min(int(kept), len(siblings["moves"]))
+    if not (np.einsum("ij,ij->i", siblings["moves"], siblings["turns"])[:count] > 0.0).all():
         refuse(f"{name} must count steps along which the slope grows, got {kept}")
 
 
 LARGEST = 1e150
-CHECKS: dict[str, Callable[[str, np.ndarray, Beside], None]] = {
+CHECKS: dict[str, Callable[[str, np.ndarray, Siblings], None]] = {
     "order": _check_order,
     "touched": _check_touched,
     "held": _check_held,

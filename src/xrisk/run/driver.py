@@ -32,8 +32,8 @@ from xrisk.solvers.base import (
     known_slopes,
     known_stop,
     known_value,
-    knows_more,
     like_state,
+    on_all_rows,
     passes_made,
 )
 
@@ -157,7 +157,7 @@ class _Run:
     best: tuple[float, np.ndarray, np.ndarray]  # value, variable, duals
 
     def __init__(self, problem: Problem, budget: Budget, trace: Trace, until: Any, pressed: list[bool]) -> None:
-        self.began, self.before = now(), 0.0  # of the clock on the wall; what a run that is resumed had used
+        self.began, self.before = now(), 0.0  # of the wall clock; what a run that is resumed had used
         budget.check()
         problem.check()
         self.stated = canonical(problem)
@@ -311,7 +311,7 @@ class _Run:
             steps, stop, self.rng.bit_generator.state = 0, self.cut(), drawn
         done.iterations = iterations_made(self.solver, self.state, begun + steps)
         self.count()
-        if self.at_point() and stop is None and knows_more(self.solver, self.state):
+        if self.at_point() and stop is None and on_all_rows(self.solver, self.state):
             self.look()  # runs to its end: it would be the last look if time is up
         return (done.iterations - begun) / max(done.seconds - used, 1e-9), stop
 
@@ -368,7 +368,7 @@ class _Run:
         value, x, dual = self.best
         if stop is not Stop.DIVERGED and not np.isfinite(seen.value):
             stop = Stop.DIVERGED
-        trusted = knows_more(self.solver, self.state)  # a solution of a sample may be worse than the start
+        trusted = on_all_rows(self.solver, self.state)  # a solution of a sample may be worse than the start
         if stop not in (Stop.DIVERGED, Stop.INTERRUPTED) and (trusted or seen.value <= value):
             dual, slopes = seen.dual, known_slopes(self.solver, self.state)
             if not self.was_better(value):

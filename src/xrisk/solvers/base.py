@@ -162,11 +162,11 @@ def _(solver, problem, state):
 
 
 @generic
-def knows_more(solver, state):
+def on_all_rows(solver, state):
     """Whether the solution is worth a full pass to look at it; not while a method works on a sample of the rows."""
 
 
-@knows_more.otherwise
+@on_all_rows.otherwise
 def _(solver, state):
     return True
 

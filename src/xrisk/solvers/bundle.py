@@ -154,8 +154,8 @@ class Bundle(NamedTuple):
         require(problem, self.card())
         problem = canonical(problem)
         sizes, r = cut_sizes(problem.inner), problem.penalty
-        bend = loss_smoothness(pass_loss(problem.inner))
-        metric = float(penalty_convexity(r)) + (bend if bend < np.inf else 1.0) * sizes.scale**2
+        curvature = loss_smoothness(pass_loss(problem.inner))
+        metric = float(penalty_convexity(r)) + (curvature if curvature < np.inf else 1.0) * sizes.scale**2
         ridge, kink = float(penalty_convexity(r)), float(kink_size(r))
         return BundleTask(problem, problem.inner, sizes, metric, ridge, kink, box_of(ridge, kink, sizes.scale)), self
 
@@ -279,9 +279,9 @@ def direction(task: BundleTask, state: BundleState) -> Direction:
     errors = np.maximum(here - cuts.offsets[:held] - cuts.slopes[:held] @ state.w, 0.0)
     scaled = inverse_times(state.memory, task.metric, slopes)
     mix = best_mixture(slopes @ scaled.T, errors, np.zeros(held))
-    move, pull = -(mix @ scaled), mix @ slopes
+    move, adjoint = -(mix @ scaled), mix @ slopes
     move = np.where(orthant != 0.0, move, 0.0) if task.kink else move
-    return Direction(move, float(pull @ move) - float(mix @ errors), orthant)
+    return Direction(move, float(adjoint @ move) - float(mix @ errors), orthant)
 
 
 def _orthant(state: BundleState) -> np.ndarray:

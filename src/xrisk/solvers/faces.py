@@ -262,11 +262,11 @@ def _value(task: LeastSquares, w: np.ndarray) -> float:
 
 def _at(task: LeastSquares, solver: Faces, state: FacesState, w: np.ndarray) -> FacesState:
     """The state at w, and whether that is good enough."""
-    r, pull = task.problem.penalty, task.Q @ w + task.c
-    rows, penalty = float(0.5 * w @ (pull + task.c)) + task.constant, penalty_at(r, w)
+    r, gradient = task.problem.penalty, task.Q @ w + task.c
+    rows, penalty = float(0.5 * w @ (gradient + task.c)) + task.constant, penalty_at(r, w)
     value = rows + penalty
-    conjugate = float(worthwhile(bound_conjugate, w.size, r)(r, -pull, np.zeros(w.size)))
-    gap = max(float(penalty + conjugate + pull @ w), 0.0)
+    conjugate = float(worthwhile(bound_conjugate, w.size, r)(r, -gradient, np.zeros(w.size)))
+    gap = max(float(penalty + conjugate + gradient @ w), 0.0)
     # of large terms that cancel, what rounding leaves of the objective goes up and down without an end
     noise = 1e-13 * (abs(value) + float(np.abs(task.c + task.linear) @ np.abs(w)))
     better = gap < 0.9 * state.best or not value >= state.value - noise

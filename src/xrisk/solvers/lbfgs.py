@@ -10,9 +10,9 @@ from xrisk.inner.oracle import Oracles, inner_samples
 from xrisk.inner.passes import (
     Gradients,
     Slopes,
+    from_centred,
     has_gradients,
     inner_gradients,
-    outward,
     score_count,
     scores_at,
     walk_apart,
@@ -25,20 +25,20 @@ from xrisk.solvers.base import (
     whole,
 )
 from xrisk.solvers.card import FULL_PASSES, MethodCard
-from xrisk.solvers.newton.barrier import longest_step, wall_diagonal
+from xrisk.solvers.newton.barrier import barrier_diagonal, longest_step
 from xrisk.solvers.newton.coupling import coupling_is_constrained
 from xrisk.solvers.newton.smoothed import (
     START,
     Point,
     SmoothedProblem,
     at_smoothing,
-    bends,
     check_smoothing,
     dual_of,
     evaluate,
     first_point,
     gradient,
     held_gradient,
+    is_curved,
     line_search,
     row_terms,
     shortfall,
@@ -140,7 +140,7 @@ class SmoothedLBFGS(NamedTuple):
         if whole("memory", self.memory) < 1:
             raise ValueError(f"memory must be at least 1, got {self.memory}")
         task = smoothed_problem(problem)
-        if np.isfinite(task.walls.total):
+        if np.isfinite(task.barrier.total):
             raise ValueError(
                 f"SmoothedLBFGS takes no domain with a fixed sum, got {type(problem.penalty).__name__}: Newton does"
             )
@@ -206,7 +206,7 @@ def _step(task: SmoothedProblem, solver: SmoothedLBFGS, state: LBFGSState) -> LB
         return state._replace(ended=ENDINGS.index(Stop.ROUNDING))
     dz = scores_at(task.inner, dx)
     here = _point(task, state)._replace(along=along)
-    top = 0.995 * longest_step(task.walls, state.x, dx)
+    top = 0.995 * longest_step(task.barrier, state.x, dx)
     point = line_search(task, here, dx, dz, top, has_gradients(task.inner))
     if point is here:
         return state._replace(ended=ENDINGS.index(Stop.ROUNDING))
@@ -267,15 +267,15 @@ def _at(
         inner = state.inner if known else _gradients(task, point)
         task.passes[1] += not known
         grad = held_gradient(task, point.x, point.theta, share @ inner.slopes)
-        pull, curvature = float(share @ inner.pulls), float(share @ inner.curvatures)
+        adjoint, curvature = float(share @ inner.adjoints), float(share @ inner.curvatures)
     else:
         inner, coefs = UNKNOWN, row_terms(task, point)
         grad = gradient(task, point, coefs)
-        pull, curvature = float(np.abs(coefs[:scores]).sum()), float(coefs[1:2].sum())
+        adjoint, curvature = float(np.abs(coefs[:scores]).sum()), float(coefs[1:2].sum())
     curvature = curvature if scores == 1 else 0.25
     value, short = shortfall(task, point)
-    gap = short + stationarity(task, point, grad, pull)
-    metric = wall_diagonal(task.walls, point.x, point.theta * task.wall_size) + point.theta * task.ridge
+    gap = short + stationarity(task, point, grad, adjoint)
+    metric = barrier_diagonal(task.barrier, point.x, point.theta * task.barrier_size) + point.theta * task.ridge
     metric += curvature * task.columns**2
     ended = 0
     if gap <= solver.tol * abs(value):
@@ -284,7 +284,7 @@ def _at(
         ended = ENDINGS.index(Stop.UNBOUNDED)
     better = gap < 0.999 * state.best
     return state._replace(
-        w=outward(task.centre, point.x),
+        w=from_centred(task.centre, point.x),
         x=point.x,
         z=point.z,
         sums=point.sums if has_gradients(task.inner) else _NOTHING,
@@ -319,7 +319,7 @@ def _less_smoothing(task: SmoothedProblem, solver: SmoothedLBFGS, state: LBFGSSt
     if enough or state.gap - state.short > BALANCE * state.short:
         return state
     theta = state.theta * max(CUT, min(goal / state.short, 1.0))
-    known = state.sums.size > 0 and not bends(task.inner)
+    known = state.sums.size > 0 and not is_curved(task.inner)
     point = _point(task, state)
     point = at_smoothing(task, point, theta) if known else evaluate(task, state.x, state.z, theta, point)
     return _at(task, solver, state._replace(best=np.inf), point, known)

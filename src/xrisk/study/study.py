@@ -232,7 +232,7 @@ def _strengths(model: Any, l2: tuple[float, ...] | None, test: Part | None) -> t
     return strengths
 
 
-def beside_a_constant(model: Any, train: Part, where: str, cures: str, *groups: np.ndarray) -> tuple[str, ...]:
+def compared_with_constant(model: Any, train: Part, where: str, cures: str, *groups: np.ndarray) -> tuple[str, ...]:
     """A sentence where the robust model is hardly better than one that gives every row the same score."""
     if is_cut_short(model):
         return ()

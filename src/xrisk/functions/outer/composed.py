@@ -215,15 +215,15 @@ def _(f):
 
 @outer_piece.of(Smoothed)
 def _(f):
-    lo, hi, at, bend = outer_piece(f.f)
-    return lo, hi, at, bend + f.nu
+    lo, hi, at, dual_curvature = outer_piece(f.f)
+    return lo, hi, at, dual_curvature + f.nu
 
 
 @outer_piece.of(Scaled)
 def _(f):
-    lo, hi, at, bend = outer_piece(f.f)
+    lo, hi, at, dual_curvature = outer_piece(f.f)
     gain = f.factor * f.slope
-    return gain * lo, gain * hi, (at - f.shift) / f.slope, bend / (gain * f.slope)
+    return gain * lo, gain * hi, (at - f.shift) / f.slope, dual_curvature / (gain * f.slope)
 
 
 @outer_is_piece.of(Smoothed)

@@ -13,7 +13,7 @@ from xrisk.solvers.base import check_positive
 from xrisk.solvers.card import MethodCard
 from xrisk.solvers.schedules import Decreasing, Stagewise, rate
 from xrisk.solvers.shared.epochs import advance_by_epochs
-from xrisk.solvers.shared.thresholds import TWO_WAY, prepare_stages, row_oracles, sample_above
+from xrisk.solvers.shared.thresholds import TWO_WAY, prepare_stages, row_oracles, sample_side_i
 from xrisk.solvers.shared.tracking import average_into
 
 
@@ -138,23 +138,23 @@ class AUCM(NamedTuple):
 def aucm_steps(problem, state, solver, n_steps, rng):
     x, alpha, v, x_bar, x_mean, order, first, t0 = state
     g, r, d = problem.inner, problem.penalty, x.size - 2
-    above, below, grad = new_side(g, solver.blocks), new_side(g, solver.batch), np.empty(x.size)
+    side_i, side_j, grad = new_side(g, solver.blocks), new_side(g, solver.batch), np.empty(x.size)
     for t in range(t0, t0 + n_steps):
         step, a, b, mean, mean_below = rate(solver.step, t), x[d], x[d + 1], 0.0, 0.0
-        sample_above(g, order, above, rng)
-        draw_side(g, rng, below)
-        read_scores(g, x[:d], above)
-        read_scores(g, x[:d], below)
+        sample_side_i(g, order, side_i, rng)
+        draw_side(g, rng, side_j)
+        read_scores(g, x[:d], side_i)
+        read_scores(g, x[:d], side_j)
         for k in range(solver.blocks):
-            above.pull[k] = 2.0 * (above.scores[k] - a - alpha) / solver.blocks
-            mean += above.scores[k] / solver.blocks
+            side_i.coef[k] = 2.0 * (side_i.scores[k] - a - alpha) / solver.blocks
+            mean += side_i.scores[k] / solver.blocks
         for k in range(solver.batch):
-            below.pull[k] = 2.0 * (below.scores[k] - b + alpha) / solver.batch
-            mean_below += below.scores[k] / solver.batch
+            side_j.coef[k] = 2.0 * (side_j.scores[k] - b + alpha) / solver.batch
+            mean_below += side_j.scores[k] / solver.batch
         for j in range(x.size):
             grad[j] = solver.strength * (x[j] - x_bar[j])
-        add_losses(g, above, grad[:d])
-        add_losses(g, below, grad[:d])
+        add_losses(g, side_i, grad[:d])
+        add_losses(g, side_j, grad[:d])
         grad[d] += 2.0 * (a - mean)
         grad[d + 1] += 2.0 * (b - mean_below)
         average_into(v, grad, rate(solver.momentum, t) if t > 0 else 1.0)

@@ -33,8 +33,8 @@ class SigmoidMean(NamedTuple):
     """The mean of σ(bⱼ − aᵢ) over selected scores, and its slopes."""
 
     value: float
-    above: np.ndarray  # (k₁,) in a
-    below: np.ndarray  # (k₂,) in b
+    side_i: np.ndarray  # (k₁,) in a
+    side_j: np.ndarray  # (k₂,) in b
 
 
 def bounded_mean(a: np.ndarray, b: np.ndarray) -> SigmoidMean:
@@ -208,8 +208,8 @@ def pairs_in_order(ranking: Ranking, z: np.ndarray) -> float:
     a = np.partition(z[ranking.positive], ranking.lowest - 1)[: ranking.lowest]
     b = z[ranking.negative]
     b = np.sort(np.partition(b, b.size - ranking.highest)[b.size - ranking.highest :])
-    below = np.searchsorted(b, a, "left") + np.searchsorted(b, a, "right")
-    return float(below.mean()) / (2.0 * b.size)
+    side_j = np.searchsorted(b, a, "left") + np.searchsorted(b, a, "right")
+    return float(side_j.mean()) / (2.0 * b.size)
 
 
 def bounded_objective(ranking: Ranking, z: np.ndarray) -> tuple[float, np.ndarray]:
@@ -218,6 +218,6 @@ def bounded_objective(ranking: Ranking, z: np.ndarray) -> tuple[float, np.ndarra
     low = np.argpartition(a, ranking.lowest - 1)[: ranking.lowest]
     high = np.argpartition(b, b.size - ranking.highest)[b.size - ranking.highest :]
     found, slopes = bounded_mean(a[low], b[high]), np.zeros(z.size)
-    slopes[ranking.positive[low]] = found.above
-    slopes[ranking.negative[high]] = found.below
+    slopes[ranking.positive[low]] = found.side_i
+    slopes[ranking.negative[high]] = found.side_j
     return found.value, slopes

@@ -9,11 +9,11 @@ from xrisk.functions import prox
 from xrisk.functions.special import sigmoid
 from xrisk.generic import generic
 from xrisk.inner.oracle import Oracles, inner_count
-from xrisk.inner.sides import add_losses, draw_side, new_side, read_scores, rival_count
+from xrisk.inner.sides import add_losses, count_j, draw_side, new_side, read_scores
 from xrisk.problem import Problem
 from xrisk.solvers.card import MethodCard
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
-from xrisk.solvers.shared.thresholds import TWO_WAY, prepare_two_way, row_oracles, sample_above
+from xrisk.solvers.shared.thresholds import TWO_WAY, prepare_two_way, row_oracles, sample_side_i
 from xrisk.solvers.shared.tracking import average_into
 
 
@@ -129,24 +129,24 @@ class CrossEntropy(NamedTuple):
 def crossentropy_steps(problem, state, solver, n_steps, rng):
     x, x_mean, order, t0 = state
     g, r, d = problem.inner, problem.penalty, x.size - 1
-    p = positive_weight(solver.weights, order.size, rival_count(g))
-    above, below, grad = new_side(g, solver.blocks), new_side(g, solver.batch), np.empty(x.size)
+    p = positive_weight(solver.weights, order.size, count_j(g))
+    side_i, side_j, grad = new_side(g, solver.blocks), new_side(g, solver.batch), np.empty(x.size)
     for t in range(t0, t0 + n_steps):
         step = rate(solver.step, t)
-        sample_above(g, order, above, rng)
-        draw_side(g, rng, below)
-        read_scores(g, x[:d], above)
-        read_scores(g, x[:d], below)
+        sample_side_i(g, order, side_i, rng)
+        draw_side(g, rng, side_j)
+        read_scores(g, x[:d], side_i)
+        read_scores(g, x[:d], side_j)
         for j in range(x.size):
             grad[j] = 0.0
         for a in range(solver.blocks):
-            above.pull[a] = -p * sigmoid(-above.scores[a] - x[d]) / solver.blocks
-            grad[d] += above.pull[a]
+            side_i.coef[a] = -p * sigmoid(-side_i.scores[a] - x[d]) / solver.blocks
+            grad[d] += side_i.coef[a]
         for b in range(solver.batch):
-            below.pull[b] = (1.0 - p) * sigmoid(below.scores[b] + x[d]) / solver.batch
-            grad[d] += below.pull[b]
-        add_losses(g, above, grad[:d])
-        add_losses(g, below, grad[:d])
+            side_j.coef[b] = (1.0 - p) * sigmoid(side_j.scores[b] + x[d]) / solver.batch
+            grad[d] += side_j.coef[b]
+        add_losses(g, side_i, grad[:d])
+        add_losses(g, side_j, grad[:d])
         for j in range(x.size):
             x[j] -= step * grad[j]
         prox(r, x[:d], step)

@@ -13,7 +13,7 @@ from xrisk.inner.sides import add_losses, draw_side, new_side, read_scores, tail
 from xrisk.problem import Problem
 from xrisk.solvers.base import check_positive
 from xrisk.solvers.card import MethodCard
-from xrisk.solvers.shared.thresholds import TWO_WAY, prepare_two_way, row_oracles, sample_above
+from xrisk.solvers.shared.thresholds import TWO_WAY, prepare_two_way, row_oracles, sample_side_i
 from xrisk.solvers.shared.tracking import assign
 
 INTERCEPT, A, B, S, S2, TA, TB = range(7)  # behind w in the variable
@@ -165,8 +165,8 @@ def pauci_side(g, solver, side, at, sign, theta, x, up, grad):
         f = sigmoid(side.scores[b] + rest[INTERCEPT])
         gap = f - rest[mean]
         weight = sigmoid(solver.kappa * (gap * gap + sign * 2.0 * up * f - rest[level])) / (theta * side.rows.size)
-        side.pull[b] = weight * 2.0 * (gap + sign * up) * f * (1.0 - f)
-        out[INTERCEPT] += side.pull[b]
+        side.coef[b] = weight * 2.0 * (gap + sign * up) * f * (1.0 - f)
+        out[INTERCEPT] += side.coef[b]
         out[mean] -= weight * 2.0 * gap
         out[level] -= weight
         slope += weight * sign * 2.0 * f
@@ -175,7 +175,7 @@ def pauci_side(g, solver, side, at, sign, theta, x, up, grad):
 
 
 @register_jitable
-def pauci_gradient(problem, solver, above, below, x, gamma, grad):
+def pauci_gradient(problem, solver, side_i, side_j, x, gamma, grad):
     """Write the gradient in x into ``grad`` (d + 7), and return that in γ."""
     g, d, up = problem.inner, x.size - FIRST.size, 1.0 + gamma
     rest, out = x[d:], grad[d:]
@@ -183,8 +183,8 @@ def pauci_gradient(problem, solver, above, below, x, gamma, grad):
         grad[j] = 0.0
     out[A], out[B], out[S], out[S2] = rest[TA], -rest[TB], 1.0, 1.0
     out[TA], out[TB] = rest[A] + gamma, gamma + 1.0 - rest[B]
-    slope = pauci_side(g, solver, above, (A, S), -1.0, problem.outer.alpha, x, up, grad)
-    slope += pauci_side(g, solver, below, (B, S2), 1.0, tail_share(g), x, up, grad)
+    slope = pauci_side(g, solver, side_i, (A, S), -1.0, problem.outer.alpha, x, up, grad)
+    slope += pauci_side(g, solver, side_j, (B, S2), 1.0, tail_share(g), x, up, grad)
     return slope - 2.0 * (1.0 + solver.omega) * gamma + rest[TA] + rest[TB]
 
 
@@ -192,15 +192,15 @@ def pauci_gradient(problem, solver, above, below, x, gamma, grad):
 def pauci_steps(problem, state, solver, n_steps, rng):
     x, x_prev, gamma, gamma_prev, v, ascent, order, t0 = state
     g, r, d = problem.inner, problem.penalty, x.size - FIRST.size
-    above, below = new_side(g, solver.blocks), new_side(g, solver.batch)
+    side_i, side_j = new_side(g, solver.blocks), new_side(g, solver.batch)
     grad, grad_prev, moved = np.empty(x.size), np.empty(x.size), np.empty(x.size)
     for t in range(t0, t0 + n_steps):
         e, e_prev = mixing(solver, t), mixing(solver, max(t - 1, 0))
         keep, keep_dual = 1.0 - solver.decay * e_prev * e_prev, 1.0 - solver.dual_decay * e_prev * e_prev
-        sample_above(g, order, above, rng)
-        draw_side(g, rng, below)
-        slope_prev = pauci_gradient(problem, solver, above, below, x_prev, gamma_prev, grad_prev)
-        slope = pauci_gradient(problem, solver, above, below, x, gamma, grad)
+        sample_side_i(g, order, side_i, rng)
+        draw_side(g, rng, side_j)
+        slope_prev = pauci_gradient(problem, solver, side_i, side_j, x_prev, gamma_prev, grad_prev)
+        slope = pauci_gradient(problem, solver, side_i, side_j, x, gamma, grad)
         ascent = slope + keep_dual * (ascent - slope_prev) if t > 0 else slope
         for j in range(x.size):
             v[j] = grad[j] + keep * (v[j] - grad_prev[j]) if t > 0 else grad[j]

@@ -9,7 +9,7 @@ from numba.extending import register_jitable
 from xrisk.compile import kernel, specialise
 from xrisk.functions import prox
 from xrisk.inner.oracle import Oracles, inner_count
-from xrisk.inner.sides import add_pairs, new_side, soft_pull, soft_value
+from xrisk.inner.sides import add_pairs, add_soft_slopes, new_side, soft_value
 from xrisk.problem import Problem
 from xrisk.solvers.card import MethodCard
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, check_fraction, rate
@@ -152,23 +152,23 @@ def sotas_steps(problem, state, solver, n_steps, rng):
     w, log_u, seen, log_v, m, w_mean, order, t0 = state
     g, r = problem.inner, problem.penalty
     power, log_s = solver.lam / solver.outer_lam, math.log(solver.blocks)
-    above, below, grad = new_side(g, solver.blocks), new_side(g, solver.batch), np.empty(w.size)
+    side_i, side_j, grad = new_side(g, solver.blocks), new_side(g, solver.batch), np.empty(w.size)
     for t in range(t0, t0 + n_steps):
         step, track, outer_track = rate(solver.step, t), rate(solver.track, t), rate(solver.outer_track, t)
-        sample_sides(g, w, order, above, below, rng)
+        sample_sides(g, w, order, side_i, side_j, rng)
         for a in range(solver.blocks):
             i = order[a]
-            value = soft_value(g, above.scores[a], below, solver.lam)
+            value = soft_value(g, side_i.scores[a], side_j, solver.lam)
             log_u[i] = log_average(log_u[i], value, track) if seen[i] else value
             seen[i] = True
-            above.work[a] = power * log_u[i]
-        log_v = log_average(log_v, log_mean_exp(above.work), outer_track if t > 0 else 1.0)
+            side_i.work[a] = power * log_u[i]
+        log_v = log_average(log_v, log_mean_exp(side_i.work), outer_track if t > 0 else 1.0)
         for a in range(solver.blocks):
-            soft_pull(g, above, a, below, solver.lam, log_u[order[a]], (above.work[a] - log_v) - log_s)
+            add_soft_slopes(g, side_i, a, side_j, solver.lam, log_u[order[a]], (side_i.work[a] - log_v) - log_s)
         for j in range(w.size):
             grad[j] = 0.0
-        add_pairs(g, above, grad)
-        add_pairs(g, below, grad)
+        add_pairs(g, side_i, grad)
+        add_pairs(g, side_j, grad)
         average_into(m, grad, rate(solver.momentum, t) if t > 0 else 1.0)
         for j in range(w.size):
             w[j] -= step * m[j]

@@ -9,7 +9,7 @@ from xrisk.functions import prox
 from xrisk.functions.special import clip
 from xrisk.generic import generic
 from xrisk.inner.oracle import Oracles, inner_count
-from xrisk.inner.sides import add_pairs, draw_side, new_side, read_scores, tail_pull, tail_share, tail_value
+from xrisk.inner.sides import add_pairs, add_tail_slopes, draw_side, new_side, read_scores, tail_share, tail_value
 from xrisk.problem import Problem
 from xrisk.solvers.card import LIPSCHITZ_INNER, MethodCard
 from xrisk.solvers.schedules import Decreasing, Stagewise, rate
@@ -35,12 +35,12 @@ class PrintedScaling(NamedTuple):
 
 
 @generic
-def anchor_pull(scaling, strength, theta0):
+def anchor_slope(scaling, strength, theta0):
     """What the distance to the anchor is multiplied by in a gradient."""
 
 
-anchor_pull.of(GradientScaling)(lambda scaling, strength, theta0: strength)
-anchor_pull.of(PrintedScaling)(lambda scaling, strength, theta0: strength / theta0)
+anchor_slope.of(GradientScaling)(lambda scaling, strength, theta0: strength)
+anchor_slope.of(PrintedScaling)(lambda scaling, strength, theta0: strength / theta0)
 
 
 class STACO2State(NamedTuple):
@@ -138,7 +138,7 @@ class STACO2(NamedTuple):
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "STACO2"]:
-        if not anchor_pull.implemented(self.scaling):
+        if not anchor_slope.implemented(self.scaling):
             raise TypeError(f"scaling must be GradientScaling() or PrintedScaling(), got {self.scaling!r}")
         return prepare_stages(problem, self)
 
@@ -177,28 +177,28 @@ def staco2_steps(problem, state, solver, n_steps, rng):
     w, y, s, level, w_bar, s_bar, w_mean, s_sum, level_mean, touched, order, first, t0 = state
     g, rho, r = problem
     theta0, theta1 = rho.alpha, tail_share(g)
-    pull = anchor_pull(solver.scaling, solver.strength, theta0)
-    above, below, again = new_side(g, solver.blocks), new_side(g, solver.batch), new_side(g, solver.batch)
+    coef = anchor_slope(solver.scaling, solver.strength, theta0)
+    side_i, side_j, side_j2 = new_side(g, solver.blocks), new_side(g, solver.batch), new_side(g, solver.batch)
     grad = np.empty(w.size)
     for t in range(t0, t0 + n_steps):
         step, alpha, beta = rate(solver.step, t), rate(solver.dual_step, t), rate(solver.tail_step, t)
-        sample_sides(g, w, order, above, below, rng)
-        draw_side(g, rng, again)
-        read_scores(g, w, again)
+        sample_sides(g, w, order, side_i, side_j, rng)
+        draw_side(g, rng, side_j2)
+        read_scores(g, w, side_j2)
         mean_y = 0.0
         for a in range(solver.blocks):
             i = order[a]
-            value = tail_value(g, above.scores[a], below, s[i])
+            value = tail_value(g, side_i.scores[a], side_j, s[i])
             y[i] = clip(y[i] + alpha / theta0 * (value - level), 0.0, 1.0)
-            hits = tail_pull(g, above, a, again, s[i], y[i] / (theta0 * solver.blocks))
+            hits = add_tail_slopes(g, side_i, a, side_j2, s[i], y[i] / (theta0 * solver.blocks))
             s_sum[i] += (t - touched[i]) * s[i]  # it stood still since it was touched
             touched[i] = t
-            s[i] -= beta * (y[i] / theta0 * (1.0 - hits / theta1) + pull * (s[i] - s_bar[i]))
+            s[i] -= beta * (y[i] / theta0 * (1.0 - hits / theta1) + coef * (s[i] - s_bar[i]))
             mean_y += y[i] / solver.blocks
         for j in range(w.size):
-            grad[j] = pull * (w[j] - w_bar[j])
-        add_pairs(g, above, grad)
-        add_pairs(g, again, grad)
+            grad[j] = coef * (w[j] - w_bar[j])
+        add_pairs(g, side_i, grad)
+        add_pairs(g, side_j2, grad)
         for j in range(w.size):
             w[j] -= step * grad[j]
         prox(r, w, step)

@@ -7,7 +7,7 @@ import numpy as np
 from xrisk.compile import kernel, specialise
 from xrisk.functions import prox
 from xrisk.inner.oracle import Oracles, inner_count
-from xrisk.inner.sides import add_pairs, new_side, read_scores, tail_pull, tail_share, tail_value
+from xrisk.inner.sides import add_pairs, add_tail_slopes, new_side, read_scores, tail_share, tail_value
 from xrisk.problem import Problem
 from xrisk.solvers.card import LIPSCHITZ_INNER, MethodCard
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
@@ -152,29 +152,29 @@ def tailsonx_steps(problem, state, solver, n_steps, rng):
     w, w_prev, tails, level, w_mean, order, t0 = state
     g, rho, r = problem
     theta0, theta1 = rho.alpha, tail_share(g)
-    above, below, grad = new_side(g, solver.blocks), new_side(g, solver.batch), np.empty(w.size)
-    above_prev, below_prev = same_rows(above), same_rows(below)
+    side_i, side_j, grad = new_side(g, solver.blocks), new_side(g, solver.batch), np.empty(w.size)
+    above_prev, below_prev = same_rows(side_i), same_rows(side_j)
     for t in range(t0, t0 + n_steps):
         step, beta, track = rate(solver.step, t), rate(solver.tail_step, t), rate(solver.track, t)
         correction = correction_weight(solver.correction, track, order.size, solver.blocks)
-        sample_sides(g, w, order, above, below, rng)
+        sample_sides(g, w, order, side_i, side_j, rng)
         if corrects(solver.correction):
             read_scores(g, w_prev, above_prev)
             read_scores(g, w_prev, below_prev)
         mean_d = 0.0
         for a in range(solver.blocks):
             i = order[a]
-            value = tail_value(g, above.scores[a], below, tails.s[i])
+            value = tail_value(g, side_i.scores[a], side_j, tails.s[i])
             value_prev = past_value(g, solver.correction, tails, i, t, above_prev.scores[a], below_prev)
             old = track_tail(tails, i, value, value_prev, track, correction)
             d = 1.0 / theta0 if old > level else 0.0
-            hits = tail_pull(g, above, a, below, tails.s[i], d / solver.blocks)
+            hits = add_tail_slopes(g, side_i, a, side_j, tails.s[i], d / solver.blocks)
             move_tail(tails, i, t, beta * d * (1.0 - hits / theta1))
             mean_d += d / solver.blocks
         for j in range(w.size):
             grad[j] = 0.0
-        add_pairs(g, above, grad)
-        add_pairs(g, below, grad)
+        add_pairs(g, side_i, grad)
+        add_pairs(g, side_j, grad)
         for j in range(w.size):
             w_prev[j] = w[j]
             w[j] -= step * grad[j]

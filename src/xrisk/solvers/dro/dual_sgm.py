@@ -103,10 +103,10 @@ def _(rho, losses, factors, eta, lam, scales):
 @dual_slopes.of(KLBallRisk)
 def _(rho, losses, factors, eta, lam, scales):
     total = tilt(losses, factors, lam, eta / lam, scales)
-    pull = ball_radius(rho) - 1.0
+    adjoint = ball_radius(rho) - 1.0
     for b in range(losses.size):
-        pull += scales[b] * (1.0 - (losses[b] - eta) / lam)
-    return 1.0 - total, pull
+        adjoint += scales[b] * (1.0 - (losses[b] - eta) / lam)
+    return 1.0 - total, adjoint
 
 
 @lifted.of(KLRisk)

@@ -155,10 +155,10 @@ def pgsmd2_steps(problem, state, solver, n_steps, rng):
             logits[batch.rows[b]] += kappa * n * batch.losses[b] / solver.batch
         fill_zero(grad)
         add_gradients(g, w, batch, batch.scales, grad)
-        pull = 1.0 + step * solver.strength
+        adjoint = 1.0 + step * solver.strength
         for j in range(w.size):
-            w[j] = (w[j] - step * (grad[j] - solver.strength * anchor[j])) / pull
-        prox(r, w, step / pull)
+            w[j] = (w[j] - step * (grad[j] - solver.strength * anchor[j])) / adjoint
+        prox(r, w, step / adjoint)
         weights_step(rho, kappa, logits, solver.least, p)
         average_into(w_mean, w, 1.0 / (t + 1 - first))
         average_into(p_mean, p, 1.0 / (t + 1 - first))

@@ -171,7 +171,7 @@ def scdro_steps(problem, state, solver, n_steps, rng):
         step = rate(solver.step, t)
         move(w, step, z)
         prox(r, w, step)
-        pull = clip(z[-1] - solver.strength * lam, radius - limit, radius) + solver.strength * lam
-        x[-1] = clip(lam - rate(solver.temperature_step, t) * pull, low, high)
+        adjoint = clip(z[-1] - solver.strength * lam, radius - limit, radius) + solver.strength * lam
+        x[-1] = clip(lam - rate(solver.temperature_step, t) * adjoint, low, high)
         average_into(x_mean, x, average_weight(solver.average, t))
     return SCDROState(x, z, float(sigma), x_mean, limit, t0 + n_steps)

@@ -13,7 +13,7 @@ from xrisk.solvers.base import check_count, check_positive, prepare_coupled, who
 from xrisk.solvers.card import FULL_PASSES, SMOOTH_INNER, SMOOTH_OUTER, MethodCard
 from xrisk.solvers.finite_sum.csvrg2 import add_reduced, snapshot_oracles
 from xrisk.solvers.shared.epochs import Growing, advance_by_epochs, epoch_of, settled_epoch
-from xrisk.solvers.shared.reduced import jacobians_at, mean_pull, reduced_value, values_at
+from xrisk.solvers.shared.reduced import jacobians_at, mean_vjp, reduced_value, values_at
 from xrisk.solvers.shared.tracking import average_into, first_duals
 
 
@@ -115,7 +115,7 @@ class ASCVRG(NamedTuple):
         means, jacobians = values_at(problem, w_hat), jacobians_at(problem, w_hat)
         y_hat, began = block_slopes(problem.outer, means), epoch_of(self.epoch, state.t)[0]
         return ASCVRGState(
-            state.w.copy(), w_hat.copy(), w_hat, means, y_hat, jacobians, mean_pull(jacobians, y_hat), began, state.t
+            state.w.copy(), w_hat.copy(), w_hat, means, y_hat, jacobians, mean_vjp(jacobians, y_hat), began, state.t
         )
 
     def solution(self, state: ASCVRGState) -> np.ndarray:

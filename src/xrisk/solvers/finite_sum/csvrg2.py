@@ -33,7 +33,7 @@ from xrisk.solvers.shared.epochs import (
     prepare_epochs,
     restart_point,
 )
-from xrisk.solvers.shared.reduced import add_jacobian, jacobians_at, mean_pull, reduced_value, values_at
+from xrisk.solvers.shared.reduced import add_jacobian, jacobians_at, mean_vjp, reduced_value, values_at
 from xrisk.solvers.shared.tracking import first_duals
 
 
@@ -136,7 +136,7 @@ class CompositionalSVRG2(NamedTuple):
         means, jacobians = values_at(problem, w), jacobians_at(problem, w)
         y_hat = block_slopes(problem.outer, means)
         kept = kept_ahead(self, state.kept, state.t, rng)
-        full = mean_pull(jacobians, y_hat)
+        full = mean_vjp(jacobians, y_hat)
         return CompositionalSVRG2State(w, w.copy(), means, y_hat, jacobians, full, kept, state.t)
 
     def solution(self, state: CompositionalSVRG2State) -> np.ndarray:

@@ -30,7 +30,7 @@ from xrisk.solvers.shared.epochs import (
     prepare_epochs,
     restart_point,
 )
-from xrisk.solvers.shared.reduced import add_jacobian, jacobians_at, mean_pull, move_dual, reduced_value, values_at
+from xrisk.solvers.shared.reduced import add_jacobian, jacobians_at, mean_vjp, move_dual, reduced_value, values_at
 from xrisk.solvers.shared.tracking import first_duals
 
 
@@ -134,7 +134,7 @@ class SVRPDAI(NamedTuple):
         w, y = restart_point(self.restart, state.kept, state.w, state.y)
         means, jacobians = values_at(problem, w), jacobians_at(problem, w)
         kept = kept_ahead(self, state.kept, state.t, rng)
-        return SVRPDAIState(w, y, w.copy(), means, jacobians, mean_pull(jacobians, y), kept, state.t)
+        return SVRPDAIState(w, y, w.copy(), means, jacobians, mean_vjp(jacobians, y), kept, state.t)
 
     def solution(self, state: SVRPDAIState) -> np.ndarray:
         return state.w

@@ -11,9 +11,9 @@ from xrisk.inner.passes import (
     Slopes,
     add_hessian,
     as_linear_groups,
+    from_centred,
     has_gradients,
     inner_gradients,
-    outward,
     scores_at,
     shared_out,
     walk_apart,
@@ -27,19 +27,19 @@ from xrisk.solvers.base import (
 )
 from xrisk.solvers.card import FULL_PASSES, MethodCard, Need
 from xrisk.solvers.newton.algebra import factored
-from xrisk.solvers.newton.barrier import add_wall_hessian, wall_count, walls_of
+from xrisk.solvers.newton.barrier import add_barrier_hessian, barrier_count, barrier_of
 from xrisk.solvers.newton.coupling import coupled_value, coupling_has_kinks, coupling_slopes
 from xrisk.solvers.newton.hessian import add_coupling, that_matter
 from xrisk.solvers.newton.smoothed import (
     START,
     Point,
     SmoothedProblem,
-    bends,
     check_smoothing,
     dual_of,
     evaluate_along,
     first_point,
     held_gradient,
+    is_curved,
     next_step,
     ridge_cost,
     shortfall,
@@ -92,10 +92,10 @@ NO_COMPOSITE = CompositeState(
 def takes_composite(problem: Problem) -> bool:
     """Whether losses are smooth, the penalty is a ridge, and the gradients of all inner functions can be kept."""
     g, d = as_linear_groups(problem.inner), inner_size(problem.inner)
-    if not (has_gradients(g) and add_hessian.implemented(g) and walls_of.implemented(problem.penalty)):
+    if not (has_gradients(g) and add_hessian.implemented(g) and barrier_of.implemented(problem.penalty)):
         return False
-    walls = walls_of(problem.penalty, d)
-    return d <= MAX_VARIABLES and not bends(g) and wall_count(walls) == 0 and not np.isfinite(walls.total)
+    barrier = barrier_of(problem.penalty, d)
+    return d <= MAX_VARIABLES and not is_curved(g) and barrier_count(barrier) == 0 and not np.isfinite(barrier.total)
 
 
 RIDGED_GROUPS = Need(
@@ -244,7 +244,7 @@ def _at(task: SmoothedProblem, solver: CompositeNewton, state: CompositeState, p
     task.passes[1] += 1
     value, short = shortfall(task, point)
     grad = held_gradient(task, point.x, point.theta, share @ inner.slopes)
-    gap, ended = short + stationarity(task, point, grad, float(share @ inner.pulls)), 0
+    gap, ended = short + stationarity(task, point, grad, float(share @ inner.adjoints)), 0
     since = 0 if gap < 0.9 * state.best else state.since + 1
     if gap <= solver.tol * abs(value):
         ended = ENDINGS.index(Stop.CONVERGED)
@@ -254,7 +254,7 @@ def _at(task: SmoothedProblem, solver: CompositeNewton, state: CompositeState, p
         ended = ENDINGS.index(Stop.ROUNDING)
     H = _NOTHING if ended else hessian(task, solver, point)
     return state._replace(
-        w=outward(task.centre, point.x), x=point.x, z=point.z, sums=point.sums, shift=point.shift,
+        w=from_centred(task.centre, point.x), x=point.x, z=point.z, sums=point.sums, shift=point.shift,
         y=dual_of(task, point).y, inner=inner, hessian=H, theta=point.theta, value=value, gap=gap,
         best=min(gap, state.best), since=since, ended=ended,
     )  # fmt: skip
@@ -271,29 +271,29 @@ def hessian(task: SmoothedProblem, solver: CompositeNewton, point: Point) -> np.
 
 
 class Model(NamedTuple):
-    """φ(u + J dx) + ½ dxᵀ H dx + ⟨pull, dx⟩."""
+    """φ(u + J dx) + ½ dxᵀ H dx + ⟨adjoint, dx⟩."""
 
     task: SmoothedProblem
     u: np.ndarray  # of the shape of the problem
     J: np.ndarray  # (n·m, d)
     H: np.ndarray  # (d, d) with that of the penalty
-    pull: np.ndarray  # (d,) gradient of the penalty
+    adjoint: np.ndarray  # (d,) gradient of the penalty
     shift: np.ndarray  # thresholds of the blocks, moved along
 
 
 def _model(task: SmoothedProblem, solver: CompositeNewton, state: CompositeState, theta: float) -> Model:
     H = state.hessian.copy() if state.hessian.size else hessian(task, solver, _point(task, state))
-    add_wall_hessian(task.walls, state.x, theta * task.wall_size, H)
+    add_barrier_hessian(task.barrier, state.x, theta * task.barrier_size, H)
     H[np.diag_indices(state.x.size)] += theta * task.ridge
-    pull = held_gradient(task, state.x, theta, np.zeros(state.x.size))
-    return Model(task, state.sums[:, 0].reshape(task.shape), state.inner.slopes, H, pull, state.shift.copy())
+    adjoint = held_gradient(task, state.x, theta, np.zeros(state.x.size))
+    return Model(task, state.sums[:, 0].reshape(task.shape), state.inner.slopes, H, adjoint, state.shift.copy())
 
 
 def promise(model: Model, dx: np.ndarray) -> float:
     """By how much the model, its coupling not smoothed, is lower at dx than where it was made."""
     outer, m = model.task.problem.outer, inner_dim(model.task.inner)
     fall = coupled_value(outer, model.u.reshape(-1, m)) - coupled_value(outer, _values(model, dx).reshape(-1, m))
-    return float(fall - model.pull @ dx - 0.5 * dx @ model.H @ dx)
+    return float(fall - model.adjoint @ dx - 0.5 * dx @ model.H @ dx)
 
 
 def _values(model: Model, dx: np.ndarray) -> np.ndarray:
@@ -313,14 +313,14 @@ def _weighed(model: Model, dx: np.ndarray, theta: float) -> Weighed:
     task, (y, curve) = model.task, np.empty((2, *model.u.shape))
     mu = theta * task.size / (model.u.size / task.n)
     coupling_slopes(task.coupling, _values(model, dx), mu, model.shift, y, curve)
-    return Weighed(dx, y, curve, model.pull + model.H @ dx + (y.reshape(-1) @ model.J) / task.n)
+    return Weighed(dx, y, curve, model.adjoint + model.H @ dx + (y.reshape(-1) @ model.J) / task.n)
 
 
 def minimiser(model: Model, theta: float) -> tuple[np.ndarray, np.ndarray]:
     """The minimiser of the model at smoothing ``theta``, along a path of larger ones, and its weights."""
     task = model.task
     now = max(theta, START) if coupling_has_kinks(task.coupling) else theta
-    at = _weighed(model, np.zeros(model.pull.size), now)
+    at = _weighed(model, np.zeros(model.adjoint.size), now)
     for _ in range(STEPS):
         H = model.H.copy()
         add_coupling(task, at.curve, model.J.copy(), H)

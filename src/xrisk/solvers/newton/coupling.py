@@ -49,7 +49,7 @@ class SumConstrained(NamedTuple):
     lo: float = 0.0
     hi: float = np.inf
     at: float = 0.0
-    bend: float = 0.0
+    curvature: float = 0.0
     target: float = 1.0
     offset: float = 0.0
 
@@ -89,8 +89,8 @@ def _(outer, n, m):
 
 
 def _piece_coupling(f: Any) -> Any:
-    lo, hi, at, bend = outer_piece(f)
-    return SumConstrained(lo, hi, at, bend, 1.0, -outer_value(f, at))
+    lo, hi, at, curvature = outer_piece(f)
+    return SumConstrained(lo, hi, at, curvature, 1.0, -outer_value(f, at))
 
 
 @coupling_of.of(MaxOuter)
@@ -191,7 +191,7 @@ def _(coupling):
 
 @coupling_has_kinks.of(SumConstrained)
 def _(coupling):
-    return coupling.bend == 0.0
+    return coupling.curvature == 0.0
 
 
 @coupling_has_kinks.otherwise
@@ -233,7 +233,7 @@ def _(coupling, y):
 
 @coupling_conjugate.of(SumConstrained)
 def _(coupling, y):
-    return float((y * (coupling.at + 0.5 * coupling.bend * y)).sum() + coupling.offset * y.size)
+    return float((y * (coupling.at + 0.5 * coupling.curvature * y)).sum() + coupling.offset * y.size)
 
 
 @coupling_conjugate.of(SoftConstrained)
@@ -260,19 +260,19 @@ def separable_slopes(f, u, mu, y, curve):
 @kernel
 def constrained_slopes(coupling, u, mu, shift, y, curve):
     """Find per block the threshold at which the mean weight is the target; its value is kept in ``shift``."""
-    lo, hi, bend, target = coupling.lo, coupling.hi, coupling.bend, coupling.target
-    alone = bend * target - mu / (target - lo) + mu / (hi - target)  # where one value by itself weighs the target
+    lo, hi, curvature, target = coupling.lo, coupling.hi, coupling.curvature, coupling.target
+    alone = curvature * target - mu / (target - lo) + mu / (hi - target)  # where one value by itself weighs the target
     for i in range(u.shape[0]):
         low, high = u[i, 0], u[i, 0]
         for j in range(u.shape[1]):
             low, high = min(low, u[i, j]), max(high, u[i, j])
         low, high = low - alone, high - alone
-        c, reach = min(max(shift[i], low), high), 4.0 * (mu / target + bend * target)
+        c, reach = min(max(shift[i], low), high), 4.0 * (mu / target + curvature * target)
         lowest, highest = low, high
         for _ in range(200):
             mean, steep = 0.0, 0.0
             for j in range(u.shape[1]):
-                y[i, j], curve[i, j] = piece_slope(u[i, j] - c, lo, hi, bend, mu)
+                y[i, j], curve[i, j] = piece_slope(u[i, j] - c, lo, hi, curvature, mu)
                 mean += y[i, j]
                 steep += curve[i, j]
             miss = mean / u.shape[1] - target

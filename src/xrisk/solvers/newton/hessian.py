@@ -33,7 +33,7 @@ def _sampled(task: SmoothedProblem, h: np.ndarray, most: float) -> np.ndarray:
 
 def _without_least(task: SmoothedProblem, h: np.ndarray, most: float) -> np.ndarray:
     """Without rows that together change the Hessian by less than a part of the ridge."""
-    l2, rows = task.walls.l2, pass_rows(task.inner)
+    l2, rows = task.barrier.l2, pass_rows(task.inner)
     ridge = float((l2[:-1] if with_intercept(rows) and l2[-1] == 0.0 else l2).min())
     if ridge == 0.0 or not np.count_nonzero(h < 1e-3 * h.max()) > 0.2 * h.size:
         return h

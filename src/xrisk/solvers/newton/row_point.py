@@ -12,12 +12,12 @@ from xrisk.functions import ChiSquareBallRisk, ChiSquareRiskA, CVaRRisk, KLBallR
 from xrisk.functions.worst import Worst, worst
 from xrisk.generic import generic
 from xrisk.inner.oracle import inner_samples
-from xrisk.inner.passes import Scores, add_hessian, adjoint, outward, pass_rows, score_count, scores_at, walk
+from xrisk.inner.passes import Scores, add_hessian, adjoint, from_centred, pass_rows, score_count, scores_at, walk
 from xrisk.inner.visitors import SmoothedTerms
 from xrisk.problem import Problem, penalty_at
 from xrisk.solvers.newton.algebra import factored
-from xrisk.solvers.newton.barrier import Walls, wall_diagonal, wall_gradient, wall_norms, wall_short
-from xrisk.solvers.newton.smoothed import bends
+from xrisk.solvers.newton.barrier import Barrier, barrier_diagonal, barrier_gradient, barrier_norms, barrier_short
+from xrisk.solvers.newton.smoothed import is_curved
 
 MAX_VARIABLES = 5000  # of a dense Hessian
 HESSIAN_ROWS = 50  # for each variable, at the least
@@ -33,7 +33,7 @@ class RowTask(NamedTuple):
 
     problem: Problem
     inner: Any  # `Samples` with a loss that can be smoothed, columns centred
-    walls: Walls
+    barrier: Barrier
     columns: np.ndarray  # (d,) root mean squares
     centre: np.ndarray  # (d,) what the intercept absorbs; zero where nothing does
     size: float  # of the losses
@@ -110,7 +110,7 @@ def look(task: RowTask, x: np.ndarray, z: np.ndarray, theta: float, near: tuple[
     sums, coefs = walk(task.inner, SmoothedTerms(theta * task.size), Scores(z, z, z[:, 0], z[:, 0], NONE), each)
     task.passes[1] += 1
     smooth = np.ascontiguousarray(sums[:, 0])
-    losses, held = (sums[:, 1].copy(), sums[:, 2].copy()) if bends(task.inner) else (smooth, smooth)
+    losses, held = (sums[:, 1].copy(), sums[:, 2].copy()) if is_curved(task.inner) else (smooth, smooth)
     del sums  # as large as four columns of the data
     slopes, curvature = coefs[:scores], coefs[scores] if coefs.shape[0] > scores else NONE
     if not np.isfinite(smooth).all():  # a step too long for exp
@@ -123,7 +123,7 @@ def look(task: RowTask, x: np.ndarray, z: np.ndarray, theta: float, near: tuple[
 
 def gradient(task: RowTask, point: RowPoint) -> np.ndarray:
     """Gradient (d,) of the smoothed objective."""
-    held = wall_gradient(task.walls, point.x, point.theta * task.size) + point.theta * task.ridge * point.x
+    held = barrier_gradient(task.barrier, point.x, point.theta * task.size) + point.theta * task.ridge * point.x
     return held + adjoint(task.inner, point.case.weights * point.slopes)
 
 
@@ -131,7 +131,7 @@ def along(task: RowTask, point: RowPoint, dx: np.ndarray, dz: np.ndarray) -> flo
     """The derivative of the smoothed objective along dx, which moves the scores by dz (rows, scores)."""
     if not np.isfinite(point.case.smoothed):
         return np.inf
-    held = wall_gradient(task.walls, point.x, point.theta * task.size) + point.theta * task.ridge * point.x
+    held = barrier_gradient(task.barrier, point.x, point.theta * task.size) + point.theta * task.ridge * point.x
     return float(held @ dx) + sum(
         float((point.case.weights * slope) @ move) for slope, move in zip(point.slopes, dz.T, strict=True)
     )
@@ -140,33 +140,33 @@ def along(task: RowTask, point: RowPoint, dx: np.ndarray, dz: np.ndarray) -> flo
 def value_at(task: RowTask, point: RowPoint) -> float:
     """The objective, nothing smoothed."""
     plain = worst(task.problem.outer, point.losses, 0.0, point.case.near)
-    return plain.value + penalty_at(task.problem.penalty, outward(task.centre, point.x))
+    return plain.value + penalty_at(task.problem.penalty, from_centred(task.centre, point.x))
 
 
 def smoothed_at(task: RowTask, point: RowPoint) -> float:
     """The smoothed objective, that of which `gradient` is the gradient."""
-    walls, mu = task.walls, point.theta * task.size
-    held = 0.5 * float((walls.l2 + point.theta * task.ridge) @ point.x**2)
-    return point.case.smoothed + held + wall_norms(walls, point.x, mu)
+    barrier, mu = task.barrier, point.theta * task.size
+    held = 0.5 * float((barrier.l2 + point.theta * task.ridge) @ point.x**2)
+    return point.case.smoothed + held + barrier_norms(barrier, point.x, mu)
 
 
 def smoothing_gap(task: RowTask, point: RowPoint, value: float) -> float:
     """By how much the dual point would fall short of the objective were the point stationary."""
-    penalty = penalty_at(task.problem.penalty, outward(task.centre, point.x))
-    short = value - penalty - point.proven + wall_short(task.walls, point.x, point.theta * task.size)
+    penalty = penalty_at(task.problem.penalty, from_centred(task.centre, point.x))
+    short = value - penalty - point.proven + barrier_short(task.barrier, point.x, point.theta * task.size)
     return max(short + point.theta * float(task.ridge @ point.x**2), 0.0)
 
 
 def slope_gap(task: RowTask, point: RowPoint, grad: np.ndarray) -> float:
     """About how much the dual point loses by the gradient: ½ Σ grad²/l2, and what is out of balance elsewhere."""
-    l2 = task.walls.l2
+    l2 = task.barrier.l2
     cost = 0.5 * float((grad[l2 > 0.0] ** 2 / l2[l2 > 0.0]).sum())
     loose = l2 == 0.0
     if not loose.any():
         return cost
-    pull = float(np.abs(point.case.weights * point.slopes).sum()) * task.columns
-    pull[: task.walls.covered] = np.maximum(task.walls.strength, 1e-3 * pull[: task.walls.covered])
-    share = float((np.abs(grad) / np.maximum(pull, 1e-300))[loose].max())
+    vjp = float(np.abs(point.case.weights * point.slopes).sum()) * task.columns
+    vjp[: task.barrier.covered] = np.maximum(task.barrier.strength, 1e-3 * vjp[: task.barrier.covered])
+    share = float((np.abs(grad) / np.maximum(vjp, 1e-300))[loose].max())
     return cost + min(share, 1.0) * float(point.case.weights @ np.abs(point.losses))
 
 
@@ -201,10 +201,10 @@ def hessian(task: RowTask, point: RowPoint) -> np.ndarray:
         add_hessian(task.inner, *at, NONE, case.weights, H)
         _add_squares(task, case.curvature, point.slopes, H)
     for scale, vector in zip(case.scales, case.vectors, strict=True):
-        pull = adjoint(task.inner, vector * share * point.slopes)
-        H -= scale * np.outer(pull, pull)
+        vjp = adjoint(task.inner, vector * share * point.slopes)
+        H -= scale * np.outer(vjp, vjp)
     mu = point.theta * task.size
-    H[np.diag_indices_from(H)] += wall_diagonal(task.walls, point.x, mu) + point.theta * task.ridge
+    H[np.diag_indices_from(H)] += barrier_diagonal(task.barrier, point.x, mu) + point.theta * task.ridge
     return H
 
 
@@ -231,16 +231,16 @@ def _thinned(bent: np.ndarray, most: float) -> tuple[np.ndarray, Any]:
 def _by_conjugate_gradients(task: RowTask, point: RowPoint, grad: np.ndarray) -> np.ndarray:
     """H⁻¹ grad to a tenth, scaled by the columns: every product reads the rows twice."""
     case, mu = point.case, point.theta * task.size
-    held = wall_diagonal(task.walls, point.x, mu) + point.theta * task.ridge
-    pulls = [adjoint(task.inner, vector * point.slopes) for vector in case.vectors]
-    mean_bend = float(case.weights.sum() + (case.curvature * (point.slopes**2).sum(axis=0)).sum())
-    scale = held + mean_bend * task.columns**2
+    held = barrier_diagonal(task.barrier, point.x, mu) + point.theta * task.ridge
+    vjps = [adjoint(task.inner, vector * point.slopes) for vector in case.vectors]
+    mean_curvature = float(case.weights.sum() + (case.curvature * (point.slopes**2).sum(axis=0)).sum())
+    scale = held + mean_curvature * task.columns**2
 
     def times(v: np.ndarray) -> np.ndarray:
         task.passes[:] += 1
         out = held * v + adjoint(task.inner, _bent(point, scores_at(task.inner, v)))
-        for factor, pull in zip(case.scales, pulls, strict=True):
-            out -= factor * float(pull @ v) * pull
+        for factor, vjp in zip(case.scales, vjps, strict=True):
+            out -= factor * float(vjp @ v) * vjp
         return out
 
     x, left = np.zeros_like(grad), grad.copy()

@@ -16,12 +16,12 @@ from xrisk.data.threads import Interrupted, one_thread_each
 from xrisk.functions.smoothing import smoothable_loss
 from xrisk.functions.worst import worst
 from xrisk.inner.oracle import Oracles, inner_samples, inner_size
-from xrisk.inner.passes import Slopes, inward, outward, pass_loss, score_size, scores_at, with_loss
+from xrisk.inner.passes import Slopes, from_centred, pass_loss, score_size, scores_at, to_centred, with_loss
 from xrisk.inner.samples import Samples
 from xrisk.problem import Problem
 from xrisk.solvers.base import PointToProve, Stop, check_positive, known_certificate, known_slopes, register_full_batch
 from xrisk.solvers.card import CERTIFIABLE, MethodCard, Need, require
-from xrisk.solvers.newton.barrier import wall_count, walls_of
+from xrisk.solvers.newton.barrier import barrier_count, barrier_of
 from xrisk.solvers.newton.row_point import (
     RowPoint,
     RowTask,
@@ -35,7 +35,7 @@ from xrisk.solvers.newton.row_point import (
     solve_with,
     value_at,
 )
-from xrisk.solvers.newton.smoothed import START, VANISHING, bends, centred_columns, constant_size, next_step
+from xrisk.solvers.newton.smoothed import START, VANISHING, centred_columns, constant_size, is_curved, next_step
 
 SAMPLE = 0.05  # share of the rows to start with
 SAMPLE_TOL = 0.02  # to which these are solved
@@ -59,13 +59,13 @@ ENDINGS = (None, Stop.CONVERGED, Stop.ROUNDING, Stop.PERFECT)  # by the number a
 
 
 def takes_rows(problem: Problem) -> bool:
-    """Whether the inner functions are single rows, the risk is one over them, and the penalty has no walls."""
+    """Whether the inner functions are single rows, the risk is one over them, and the penalty has no barriers."""
     r, known = problem.penalty, worst.implemented(problem.outer)
-    if not (known and type(problem.inner) is Samples and walls_of.implemented(r)):
+    if not (known and type(problem.inner) is Samples and barrier_of.implemented(r)):
         return False
-    walls = walls_of(r, inner_size(problem.inner))
-    norms = walls.covered if walls.strength > 0.0 and walls.size == 1 else 0
-    return wall_count(walls) == norms and not np.isfinite(walls.total) and not walls.linear.any()
+    barrier = barrier_of(r, inner_size(problem.inner))
+    norms = barrier.covered if barrier.strength > 0.0 and barrier.size == 1 else 0
+    return barrier_count(barrier) == norms and not np.isfinite(barrier.total) and not barrier.linear.any()
 
 
 ROW_RISK = Need("a risk over single rows, `Samples`, and a penalty of l1 and l2 norms", takes_rows, "inner")
@@ -157,7 +157,7 @@ class RowNewton(NamedTuple):
         problem.passes[0] += made
         if not x.any():
             return _first_state(problem, tol, size)
-        state = state_at(problem, inward(problem.centre, x), WARM, tol, size)
+        state = state_at(problem, to_centred(problem.centre, x), WARM, tol, size)
         with suppress(Interrupted):  # a warm start may be all there is to do
             state = _proved_at_start(problem, self, state)
         return state
@@ -202,18 +202,20 @@ def proved(state: RowState) -> Certificate:
 def row_task(problem: Problem) -> RowTask:
     """The problem, prepared."""
     problem = canonical(problem)
-    walls = walls_of(problem.penalty, inner_size(problem.inner))
-    g, centre, columns = centred_columns(problem.inner, walls)
+    barrier = barrier_of(problem.penalty, inner_size(problem.inner))
+    g, centre, columns = centred_columns(problem.inner, barrier)
     g = with_loss(g, smoothable_loss(pass_loss(g)))
     passes = np.zeros(2, dtype=np.int64)
     known = cache(lambda: measured(problem, columns, centre))
-    task = RowTask(problem, g, walls, columns, centre, 1.0, np.zeros(columns.size), passes, known)
+    task = RowTask(problem, g, barrier, columns, centre, 1.0, np.zeros(columns.size), passes, known)
     zero = np.zeros(columns.size)
     losses = look(task, zero, scores_at(g, zero), 0.0, ()).losses
     if not np.isfinite(losses).all():
         raise ValueError("the losses overflow near w = 0, where a full-batch method starts: scale the data down")
     size = float(base_weights(problem.outer, losses.size) @ np.abs(losses)) or 1.0
-    loose = (walls.l2 == 0.0) & (walls.strength == 0.0) & bends(problem.inner)  # on a smoothed kink nothing rests
+    loose = (
+        (barrier.l2 == 0.0) & (barrier.strength == 0.0) & is_curved(problem.inner)
+    )  # on a smoothed kink nothing rests
     ridge = np.where(loose, VANISHING * size * (columns / score_size(g)) ** 2, 0.0)
     return task._replace(size=size, ridge=ridge)
 
@@ -237,7 +239,7 @@ def sample_solution(task: RowTask) -> np.ndarray:
 def _first_state(task: RowTask, tol: float, size: float) -> RowState:
     """The state at the centre, or at the solution of a sample if that is better: it knows nothing of rows far off."""
     state, w = state_at(task, np.zeros(task.columns.size), START, tol, size), sample_solution(task)
-    sampled = state_at(task, inward(task.centre, w), WARM, tol, size) if w.any() else state
+    sampled = state_at(task, to_centred(task.centre, w), WARM, tol, size) if w.any() else state
     return sampled if sampled.here < state.here else state
 
 
@@ -248,7 +250,7 @@ def state_at(task: RowTask, x: np.ndarray, theta: float, tol: float, size: float
     value, y = value_at(task, point), _dual(point)
     constant = np.inf if x.any() else value
     return RowState(
-        outward(task.centre, x), x, z, y, np.array(point.case.near), theta, tol, value, value, constant,
+        from_centred(task.centre, x), x, z, y, np.array(point.case.near), theta, tol, value, value, constant,
         np.inf, np.inf, np.inf, -np.inf, size, 0, 0, 0, int(task.passes[0]), int(task.passes[1]), 0,
     )  # fmt: skip
 
@@ -257,7 +259,7 @@ def _dual(point: RowPoint) -> np.ndarray:
     return (point.case.weights.size * point.case.weights)[:, None]
 
 
-class Way(NamedTuple):
+class SearchDirection(NamedTuple):
     """Where a step goes; nothing of the rows, which are many."""
 
     dx: np.ndarray  # (d,) Newton's direction
@@ -275,7 +277,7 @@ def row_step(task: RowTask, solver: RowNewton, state: RowState) -> RowState:
         with suppress(Interrupted):
             state = _certified(task, solver, state)
     if not state.ended:
-        state = newton_step(task, state, way_at(task, state, grad, short))
+        state = newton_step(task, state, direction_at(task, state, grad, short))
     values, gradients = (task.passes - before).tolist()
     return state._replace(values=state.values + values, gradients=state.gradients + gradients)
 
@@ -290,64 +292,64 @@ def measure(task: RowTask, state: RowState) -> tuple[RowState, np.ndarray, float
     return state._replace(gap=gap, best=min(gap, state.best), since=since, t=state.t + 1), grad, short
 
 
-def way_at(task: RowTask, state: RowState, grad: np.ndarray, short: float) -> Way:
+def direction_at(task: RowTask, state: RowState, grad: np.ndarray, short: float) -> SearchDirection:
     """Newton's direction; near the path of smoothings, whose error is ``short``, its tangent and where to go on it."""
     point = look(task, state.x, state.z, state.theta, tuple(state.near))
     solve, theta, goal = solve_with(task, point), point.theta, state.tol * abs(state.here)
     dx, level = -solve(grad), smoothed_at(task, point)
     slope = float(grad @ dx)
     if not slope < 0.0:  # rounding, or a Hessian that is none
-        dx = -grad / (task.walls.l2 + task.columns**2)
+        dx = -grad / (task.barrier.l2 + task.columns**2)
         slope = float(grad @ dx)
     if short <= SHARE * goal or -slope > CENTRED * short or theta <= LEAST_SMOOTHING:
-        return Way(dx, slope, level, np.zeros(0), theta)
+        return SearchDirection(dx, slope, level, np.zeros(0), theta)
     close = look(task, state.x, state.z, (1.0 - NUDGE) * theta, point.case.near)
     tangent = solve(gradient(task, close) - grad) / (NUDGE * theta)
-    return Way(dx, slope, level, tangent, max(theta * max(CUT, SHARE * goal / short), LEAST_SMOOTHING))
+    return SearchDirection(dx, slope, level, tangent, max(theta * max(CUT, SHARE * goal / short), LEAST_SMOOTHING))
 
 
-def newton_step(task: RowTask, state: RowState, way: Way) -> RowState:
+def newton_step(task: RowTask, state: RowState, direction: SearchDirection) -> RowState:
     """The state after a step."""
-    point = _along_path(task, state, way) if way.tangent.size else _searched(task, state, way)
+    point = _along_path(task, state, direction) if direction.tangent.size else _searched(task, state, direction)
     here, w, value = value_at(task, point), state.w, state.value
     fall = value - here  # below all before: rounding rises and falls
     fell = fall > max(PROGRESS * state.tol, BETTER) * abs(value)  # a fall that is not kept would be one forever
     if fall > BETTER * abs(value):
-        w, value = outward(task.centre, point.x), here
+        w, value = from_centred(task.centre, point.x), here
     return state._replace(
         w=w, x=point.x, z=point.z, near=np.array(point.case.near), theta=point.theta, value=value, here=here,
-        since=0 if fell or way.tangent.size else state.since, y=_dual(point),
+        since=0 if fell or direction.tangent.size else state.since, y=_dual(point),
     )  # fmt: skip
 
 
-def _along_path(task: RowTask, state: RowState, way: Way) -> RowPoint:
+def _along_path(task: RowTask, state: RowState, direction: SearchDirection) -> RowPoint:
     """A step to less smoothing by the tangent of the path, or to more if the path turns too sharply for that."""
-    theta, near = way.theta, tuple(state.near)
+    theta, near = direction.theta, tuple(state.near)
     while theta < 0.7 * state.theta:
-        dx = way.dx + (theta - state.theta) * way.tangent
+        dx = direction.dx + (theta - state.theta) * direction.tangent
         start = look(task, state.x, state.z, theta, near)
         slope, level = along(task, start, dx, scores_at(task.inner, dx)), smoothed_at(task, start)
         if slope < 0.0:
-            return _searched(task, state, way._replace(dx=dx, slope=slope, level=level, theta=theta))
+            return _searched(task, state, direction._replace(dx=dx, slope=slope, level=level, theta=theta))
         theta = np.sqrt(theta * state.theta)
     return look(task, state.x, state.z, 0.5 * state.theta, near)
 
 
-def _searched(task: RowTask, state: RowState, way: Way) -> RowPoint:
+def _searched(task: RowTask, state: RowState, direction: SearchDirection) -> RowPoint:
     """A step that takes most of the slope away, and does not rise; slopes keep digits that values lose."""
-    dz, near = scores_at(task.inner, way.dx), tuple(state.near)
-    low, high, t = (0.0, way.slope), None, 1.0
+    dz, near = scores_at(task.inner, direction.dx), tuple(state.near)
+    low, high, t = (0.0, direction.slope), None, 1.0
     for _ in range(TRIALS):
-        trial = look(task, state.x + t * way.dx, state.z + t * dz, way.theta, near)
-        there = along(task, trial, way.dx, dz)
-        rises = not smoothed_at(task, trial) <= way.level + RISE * abs(way.level)
-        if abs(there) <= 0.5 * abs(way.slope) and not rises:
+        trial = look(task, state.x + t * direction.dx, state.z + t * dz, direction.theta, near)
+        there = along(task, trial, direction.dx, dz)
+        rises = not smoothed_at(task, trial) <= direction.level + RISE * abs(direction.level)
+        if abs(there) <= 0.5 * abs(direction.slope) and not rises:
             return trial
         low, high = ((t, there), high) if there < 0.0 else (low, (t, np.inf if rises else there))
         near = trial.case.near
         del trial  # as large as some columns of the data
         t = next_step(low, high, np.inf)
-    return look(task, state.x + low[0] * way.dx, state.z + low[0] * dz, way.theta, near)
+    return look(task, state.x + low[0] * direction.dx, state.z + low[0] * dz, direction.theta, near)
 
 
 def _worth_a_proof(state: RowState) -> bool:
@@ -394,7 +396,7 @@ def _at_best(task: RowTask, state: RowState) -> RowState:
     """The state where the objective was lowest."""
     if state.here - state.value <= BETTER * abs(state.value):
         return state
-    there = state_at(task, inward(task.centre, state.w), state.theta, state.tol, state.size)
+    there = state_at(task, to_centred(task.centre, state.w), state.theta, state.tol, state.size)
     return state._replace(x=there.x, z=there.z, y=there.y, near=there.near, here=there.here)
 
 
@@ -425,6 +427,6 @@ def _moved_dual(task: RowTask, state: RowState) -> PointToProve:
     for scale, vector in zip(case.scales, case.vectors, strict=True):
         moved -= scale * float(vector @ du) * vector
     moved = np.maximum(moved, 0.5 * case.weights)
-    gain = np.divide(case.weights, moved, out=np.zeros(moved.size), where=moved > 0.0)
-    slopes = Slopes(state.z, dz, gain, state.theta * task.size)
+    factor = np.divide(case.weights, moved, out=np.zeros(moved.size), where=moved > 0.0)
+    slopes = Slopes(state.z, dz, factor, state.theta * task.size)
     return PointToProve(state.w, (moved.size * moved)[:, None], slopes)

@@ -1,6 +1,6 @@
 """A convex problem of linear scores as the full-batch methods see it: every kink smoothed, every domain walled off.
 
-Kinks are smoothed so that slopes are interior dual points, domains get logarithmic walls, thresholds of risks are
+Kinks are smoothed so that slopes are interior dual points, domains get logarithmic barriers, thresholds of risks are
 eliminated. At smoothing θ the gap of a stationary point is known, and vanishes with θ.
 """
 
@@ -20,9 +20,8 @@ from xrisk.inner.passes import (
     as_linear_groups,
     centred,
     column_sizes,
-    inward,
+    from_centred,
     less_target,
-    outward,
     pass_loss,
     pass_rows,
     score_count,
@@ -30,6 +29,7 @@ from xrisk.inner.passes import (
     scores_at,
     scores_only,
     target_centre,
+    to_centred,
     walk,
     walk_apart,
     with_loss,
@@ -39,14 +39,14 @@ from xrisk.problem import Problem, is_risk, penalty_at
 from xrisk.solvers.base import check_positive
 from xrisk.solvers.newton.algebra import positive_or_one
 from xrisk.solvers.newton.barrier import (
-    Walls,
+    Barrier,
+    barrier_count,
+    barrier_gradient,
+    barrier_of,
+    barrier_short,
     fix_points,
     interior_start,
     linear_size,
-    wall_count,
-    wall_gradient,
-    wall_short,
-    walls_of,
 )
 from xrisk.solvers.newton.coupling import (
     coupled_value,
@@ -69,14 +69,14 @@ class SmoothedProblem(NamedTuple):
     problem: Problem
     inner: Any  # as linear groups where it is that, with a loss that can be smoothed and columns centred
     coupling: Any
-    walls: Walls
+    barrier: Barrier
     fixed: np.ndarray  # (d,) coordinates that cannot move
     place: np.ndarray  # (d,) where those are
     n: int
     shape: tuple[int, int]  # of the inner values, constrained ones side by side
     size: float  # of the objective
     loss_size: float  # of a loss
-    wall_size: float  # of a wall
+    barrier_size: float  # of a barrier
     ridge: np.ndarray  # (d,) times the smoothing: on coordinates that nothing else holds
     columns: np.ndarray  # (d,) root mean squares
     centre: np.ndarray  # (d,) what the intercept absorbs; zero where nothing does
@@ -104,17 +104,17 @@ def smoothed_problem(problem: Problem) -> SmoothedProblem:
     g = as_linear_groups(problem.inner)
     if not walk.implemented(g):
         raise ValueError(f"a full-batch method needs inner functions with full passes, got {type(g).__name__}")
-    if not walls_of.implemented(problem.penalty):
-        raise ValueError(f"a full-batch method knows no walls of the penalty {type(problem.penalty).__name__}")
+    if not barrier_of.implemented(problem.penalty):
+        raise ValueError(f"a full-batch method knows no barriers of the penalty {type(problem.penalty).__name__}")
     n, m, d = inner_count(g), inner_dim(g), inner_size(g)
-    walls, fixed, place = fix_points(walls_of(problem.penalty, d))
-    g, centre, columns = centred_columns(g, walls)
+    barrier, fixed, place = fix_points(barrier_of(problem.penalty, d))
+    g, centre, columns = centred_columns(g, barrier)
     shape = (1, n) if is_risk(problem.outer) else (n, m)
     g = with_loss(g, smoothable_loss(pass_loss(g)))
     coupling, zeros = coupling_of(problem.outer, n, m), np.zeros(d)
     passes = np.zeros(2, dtype=np.int64)
     task = SmoothedProblem(
-        problem, g, coupling, walls, fixed, place, n, shape, 1.0, 1.0, 1.0, zeros, columns, centre, passes, passes
+        problem, g, coupling, barrier, fixed, place, n, shape, 1.0, 1.0, 1.0, zeros, columns, centre, passes, passes
     )
     x = _inside(task, np.zeros(d))
     task = _held(*_sized(task, evaluate(task, x, scores_at(task.inner, x), 1e-3)))
@@ -124,23 +124,23 @@ def smoothed_problem(problem: Problem) -> SmoothedProblem:
 def first_point(
     task: SmoothedProblem, w: np.ndarray, smoothing: float, apart: bool = False
 ) -> tuple[np.ndarray, Point]:
-    """The user's parameters w moved well inside the walls, and the point there; ``apart`` as in `evaluate_along`."""
-    x = _inside(task, inward(task.centre, w) if w.any() else w)  # nothing is known of zero: the centre is as good
+    """The user's parameters w moved well inside the barriers, and the point there; ``apart`` as in `evaluate_along`."""
+    x = _inside(task, to_centred(task.centre, w) if w.any() else w)  # nothing is known of zero: the centre is as good
     z = scores_at(task.inner, x)
-    return outward(task.centre, x), evaluate_along(task, x, z, smoothing, np.zeros_like(x), z, None, apart)
+    return from_centred(task.centre, x), evaluate_along(task, x, z, smoothing, np.zeros_like(x), z, None, apart)
 
 
 def _inside(task: SmoothedProblem, x: np.ndarray) -> np.ndarray:
-    scores = np.sqrt(2.0 * linear_size(task.walls, task.columns**2)) or 1.0  # as large as a linear term makes them
-    inside = interior_start(task.walls, scores / (np.sqrt(x.size) * task.columns), x)
+    scores = np.sqrt(2.0 * linear_size(task.barrier, task.columns**2)) or 1.0  # as large as a linear term makes them
+    inside = interior_start(task.barrier, scores / (np.sqrt(x.size) * task.columns), x)
     inside[task.fixed] = task.place[task.fixed]
     return inside
 
 
-def centred_columns(g: Any, walls: Walls) -> tuple[Any, np.ndarray, np.ndarray]:
+def centred_columns(g: Any, barrier: Barrier) -> tuple[Any, np.ndarray, np.ndarray]:
     """The inner functions centred, their centre, and the sizes of their columns."""
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused
-        g, centre = _centred(g, walls)
+        g, centre = _centred(g, barrier)
         columns = column_sizes(g)
     if not (columns <= LARGEST_COLUMN).all():
         raise ValueError(
@@ -149,12 +149,14 @@ def centred_columns(g: Any, walls: Walls) -> tuple[Any, np.ndarray, np.ndarray]:
     return g, centre, positive_or_one(columns)
 
 
-def _centred(g: Any, walls: Walls) -> tuple[Any, np.ndarray]:
+def _centred(g: Any, barrier: Barrier) -> tuple[Any, np.ndarray]:
     """The inner functions with columns far from zero centred, where a free intercept makes that the same problem."""
-    d = walls.l2.size
-    held = walls.covered == d and (walls.strength > 0.0 or np.isfinite(walls.radius) or np.isfinite(walls.total))
-    held |= bool(walls.linear[-1] != 0.0)
-    free = walls.l2[-1] == 0.0 and np.isinf(walls.low[-1]) and np.isinf(walls.high[-1]) and not held
+    d = barrier.l2.size
+    held = barrier.covered == d and (
+        barrier.strength > 0.0 or np.isfinite(barrier.radius) or np.isfinite(barrier.total)
+    )
+    held |= bool(barrier.linear[-1] != 0.0)
+    free = barrier.l2[-1] == 0.0 and np.isinf(barrier.low[-1]) and np.isinf(barrier.high[-1]) and not held
     return centred(g) if free else (g, np.zeros(d))
 
 
@@ -163,14 +165,14 @@ def _sized(task: SmoothedProblem, point: Point) -> tuple[SmoothedProblem, Point]
     u = point.sums[:, 1]
     if not np.isfinite(u).all():
         raise ValueError("the losses overflow near w = 0, where a full-batch method starts: scale the data down")
-    linear = linear_size(task.walls, task.columns**2)
+    linear = linear_size(task.barrier, task.columns**2)
     loss_size = float(np.abs(u).mean()) or linear or 1.0
     spread = float(np.abs(point.y.reshape(-1) * (u - np.median(u))).mean())
     size = max(float(np.abs(point.y).mean()) * loss_size, spread, linear)
     if not (np.isfinite(size) and size > 0.0):
         size = 1.0
-    wall_size = size / max(1, wall_count(task.walls))
-    return task._replace(size=size, loss_size=loss_size, wall_size=wall_size), point
+    barrier_size = size / max(1, barrier_count(task.barrier))
+    return task._replace(size=size, loss_size=loss_size, barrier_size=barrier_size), point
 
 
 def _held(task: SmoothedProblem, point: Point) -> SmoothedProblem:
@@ -178,9 +180,9 @@ def _held(task: SmoothedProblem, point: Point) -> SmoothedProblem:
     start = at_smoothing(task, point, START)
     if not shortfall(task, start)[1] > 1e-13 * task.size:  # nothing is smoothed
         return task
-    walls = task.walls
-    loose = (walls.l2 == 0.0) & (np.isinf(walls.low) | np.isinf(walls.high))
-    loose[: walls.covered] &= walls.strength == 0.0 and np.isinf(walls.radius) and np.isnan(walls.total)
+    barrier = task.barrier
+    loose = (barrier.l2 == 0.0) & (np.isinf(barrier.low) | np.isinf(barrier.high))
+    loose[: barrier.covered] &= barrier.strength == 0.0 and np.isinf(barrier.radius) and np.isnan(barrier.total)
     ridge = VANISHING * task.size * (task.columns / score_size(task.inner)) ** 2
     return task._replace(ridge=np.where(loose, ridge, 0.0))
 
@@ -215,7 +217,7 @@ def evaluate_along(
     coupling_slopes(task.coupling, u, theta * task.size / (u.size / task.n), shift, y, curve)
     with np.errstate(over="ignore", invalid="ignore"):
         slope = float((y.reshape(-1) * sums[:, 3]).sum() / task.n)
-    slope += float((wall_gradient(task.walls, x, theta * task.wall_size) + theta * task.ridge * x) @ dx)
+    slope += float((barrier_gradient(task.barrier, x, theta * task.barrier_size) + theta * task.ridge * x) @ dx)
     return Point(x, z, sums, shift, y, curve, theta, slope, left)
 
 
@@ -239,14 +241,14 @@ def _constant_value(problem: Problem, g: Any, score: float) -> float:
     return abs(coupled_value(problem.outer, u))
 
 
-def bends(g: Any) -> bool:
+def is_curved(g: Any) -> bool:
     """Whether the smoothing changes the losses of the inner functions."""
     return type(smoothable_loss(pass_loss(g))) is Piecewise
 
 
 def at_smoothing(task: SmoothedProblem, point: Point, theta: float) -> Point:
     """The same point at another smoothing; losses without a kink are not looked at again."""
-    if bends(task.inner):
+    if is_curved(task.inner):
         return evaluate(task, point.x, point.z, theta, point)
     u, shift = point.sums[:, 0].reshape(task.shape), point.shift.copy()
     y, curve = np.zeros(task.shape), np.zeros(task.shape)
@@ -256,10 +258,10 @@ def at_smoothing(task: SmoothedProblem, point: Point, theta: float) -> Point:
 
 def smoothing_drift(task: SmoothedProblem, point: Point, near: Point) -> np.ndarray:
     """How much the gradient at ``near``, the same point at another smoothing, differs from that at the point."""
-    if bends(task.inner):
+    if is_curved(task.inner):
         return gradient(task, near, row_terms(task, near)) - gradient(task, point, row_terms(task, point))
-    mu, mu_near = point.theta * task.wall_size, near.theta * task.wall_size
-    drift = wall_gradient(task.walls, point.x, mu_near) - wall_gradient(task.walls, point.x, mu)
+    mu, mu_near = point.theta * task.barrier_size, near.theta * task.barrier_size
+    drift = barrier_gradient(task.barrier, point.x, mu_near) - barrier_gradient(task.barrier, point.x, mu)
     drift += (near.theta - point.theta) * task.ridge * point.x
     task.passes[1] += 1
     share = (near.y - point.y).reshape(-1) / task.n
@@ -292,9 +294,9 @@ def gradient(task: SmoothedProblem, point: Point, coefs: np.ndarray) -> np.ndarr
     return held_gradient(task, point.x, point.theta, adjoint(task.inner, coefs))
 
 
-def held_gradient(task: SmoothedProblem, x: np.ndarray, theta: float, pull: np.ndarray) -> np.ndarray:
-    """A ``pull`` (d,) on the coordinates and that of penalty, walls and ridge at x."""
-    grad = wall_gradient(task.walls, x, theta * task.wall_size) + theta * task.ridge * x + pull
+def held_gradient(task: SmoothedProblem, x: np.ndarray, theta: float, vjp: np.ndarray) -> np.ndarray:
+    """A ``vjp`` (d,) on the coordinates and that of penalty, barriers and ridge at x."""
+    grad = barrier_gradient(task.barrier, x, theta * task.barrier_size) + theta * task.ridge * x + vjp
     grad[task.fixed] = 0.0
     return grad
 
@@ -304,37 +306,37 @@ def shortfall(task: SmoothedProblem, point: Point) -> tuple[float, float]:
     value = coupled_value(task.problem.outer, point.sums[:, 1].reshape(-1, inner_dim(task.inner)))
     proven = float((point.y.reshape(-1) * point.sums[:, 2]).sum())
     proven = (proven - coupling_conjugate(task.coupling, point.y)) / task.n
-    short = value - proven + wall_short(task.walls, point.x, point.theta * task.wall_size)
+    short = value - proven + barrier_short(task.barrier, point.x, point.theta * task.barrier_size)
     short += point.theta * float(task.ridge @ point.x**2)
     return value + penalty_at(task.problem.penalty, point.x), short
 
 
-def stationarity(task: SmoothedProblem, point: Point, grad: np.ndarray, pull: float) -> float:
+def stationarity(task: SmoothedProblem, point: Point, grad: np.ndarray, vjp: float) -> float:
     """About how much lower the dual point is than it would be were the gradient zero.
 
-    ``pull`` is the sum of the absolute slopes on the rows.
+    ``vjp`` is the sum of the absolute slopes on the rows.
     Coordinates with a ridge cost grad²/(2·l2); what an intercept is out of balance, and what exceeds an l1 penalty, is
     taken from the slopes, and the objective falls with them.
     """
-    walls, value = task.walls, float(point.y.reshape(-1) @ np.abs(point.sums[:, 1])) / task.n
-    ridged, cost = walls.l2 > 0.0, ridge_cost(task, grad)
-    bounded = ~ridged & np.isfinite(walls.high - walls.low)
-    cost += float((np.abs(grad[bounded]) * (walls.high - walls.low)[bounded]).sum())
-    if np.isfinite(walls.radius):
-        return cost + walls.radius * float(np.linalg.norm(grad[: walls.covered]))
+    barrier, value = task.barrier, float(point.y.reshape(-1) @ np.abs(point.sums[:, 1])) / task.n
+    ridged, cost = barrier.l2 > 0.0, ridge_cost(task, grad)
+    bounded = ~ridged & np.isfinite(barrier.high - barrier.low)
+    cost += float((np.abs(grad[bounded]) * (barrier.high - barrier.low)[bounded]).sum())
+    if np.isfinite(barrier.radius):
+        return cost + barrier.radius * float(np.linalg.norm(grad[: barrier.covered]))
     loose = ~ridged & ~bounded & ~task.fixed
     if not loose.any():
         return cost
-    pulls = pull * task.columns
-    pulls[: walls.covered] = np.maximum(walls.strength, 1e-3 * pulls[: walls.covered])
-    share = float((np.abs(grad) / np.maximum(pulls, 1e-300))[loose].max())
+    vjps = vjp * task.columns
+    vjps[: barrier.covered] = np.maximum(barrier.strength, 1e-3 * vjps[: barrier.covered])
+    share = float((np.abs(grad) / np.maximum(vjps, 1e-300))[loose].max())
     return cost + min(share, 1.0) * value
 
 
 def ridge_cost(task: SmoothedProblem, grad: np.ndarray) -> float:
     """½ Σ grad²/l2 over coordinates with a ridge: what is missing to stationarity costs the dual point so much."""
-    ridged = task.walls.l2 > 0.0
-    return 0.5 * float((grad[ridged] ** 2 / task.walls.l2[ridged]).sum())
+    ridged = task.barrier.l2 > 0.0
+    return 0.5 * float((grad[ridged] ** 2 / task.barrier.l2[ridged]).sum())
 
 
 def check_smoothing(solver: Any) -> None:
@@ -390,8 +392,8 @@ def moved_dual(task: SmoothedProblem, here: Point, dz: np.ndarray) -> DualPoint:
     Newton's step predicts balances the gradient. So it does for columns of any scale, where a step leaves some of it.
     """
     y = _moved_weights(task, here)
-    gain = (here.y / np.where(y == 0.0, 1.0, y)).reshape(-1)  # of y and v the product balances the gradient
-    return DualPoint(y.reshape(task.n, -1), Slopes(here.z, dz, gain, here.theta * task.loss_size))
+    factor = (here.y / np.where(y == 0.0, 1.0, y)).reshape(-1)  # of y and v the product balances the gradient
+    return DualPoint(y.reshape(task.n, -1), Slopes(here.z, dz, factor, here.theta * task.loss_size))
 
 
 def _moved_weights(task: SmoothedProblem, here: Point) -> np.ndarray:

@@ -11,8 +11,8 @@ from xrisk.inner.passes import (
     Slopes,
     add_hessian,
     add_squares,
+    from_centred,
     jacobian,
-    outward,
     score_count,
     score_size,
     scores_at,
@@ -25,7 +25,7 @@ from xrisk.solvers.base import (
 )
 from xrisk.solvers.card import FULL_PASSES, MethodCard
 from xrisk.solvers.newton.algebra import Solve, factored
-from xrisk.solvers.newton.barrier import add_wall_hessian, longest_step
+from xrisk.solvers.newton.barrier import add_barrier_hessian, longest_step
 from xrisk.solvers.newton.coupling import coupling_is_constrained
 from xrisk.solvers.newton.hessian import add_coupling, that_matter
 from xrisk.solvers.newton.smoothed import (
@@ -232,8 +232,8 @@ def newton_step(task: SmoothedProblem, state: NewtonState, solver: Newton) -> Ne
     value = shortfall(task, point)[0]
     values, gradients = (task.passes - before).tolist()
     return NewtonState(
-        outward(task.centre, point.x), point.x, point.z, point.shift, y, slopes, point.theta, hold, value, gap, since,
-        ended, state.values + values, state.gradients + gradients, state.t + 1,
+        from_centred(task.centre, point.x), point.x, point.z, point.shift, y, slopes, point.theta, hold, value, gap,
+        since, ended, state.values + values, state.gradients + gradients, state.t + 1,
     )  # fmt: skip
 
 
@@ -250,7 +250,7 @@ def _hessian(task: SmoothedProblem, point: Point, curvatures: np.ndarray) -> np.
     add_hessian(task.inner, *at, share, curvatures, H)
     if point.curve.any():
         _add_coupling(task, point, at, H)
-    add_wall_hessian(task.walls, point.x, point.theta * task.wall_size, H)
+    add_barrier_hessian(task.barrier, point.x, point.theta * task.barrier_size, H)
     H[np.diag_indices(d)] += point.theta * task.ridge
     return H
 
@@ -264,8 +264,8 @@ def _add_coupling(task: SmoothedProblem, point: Point, at: Any, H: np.ndarray) -
 
 def _factor(task: SmoothedProblem, point: Point, curvatures: np.ndarray) -> Solve:
     summed = np.zeros(point.x.size)
-    if np.isfinite(task.walls.total):
-        summed[: task.walls.covered] = 1.0
+    if np.isfinite(task.barrier.total):
+        summed[: task.barrier.covered] = 1.0
     return factored(_hessian(task, point, curvatures), task.fixed, summed)
 
 
@@ -290,13 +290,13 @@ def _advance(task: SmoothedProblem, point: Point, newton: np.ndarray, tangent: n
         dz = scores_at(task.inner, dx)
         here = evaluate_along(task, point.x, point.z, theta, dx, dz, point)
         if here.along < 0.0:
-            return line_search(task, here, dx, dz, 0.995 * longest_step(task.walls, here.x, dx))
+            return line_search(task, here, dx, dz, 0.995 * longest_step(task.barrier, here.x, dx))
         theta = np.sqrt(theta * point.theta)
     return evaluate(task, point.x, point.z, 0.5 * point.theta, point)
 
 
 def _search(task: SmoothedProblem, here: Point, dx: np.ndarray) -> Point:
-    return line_search(task, here, dx, scores_at(task.inner, dx), 0.995 * longest_step(task.walls, here.x, dx))
+    return line_search(task, here, dx, scores_at(task.inner, dx), 0.995 * longest_step(task.barrier, here.x, dx))
 
 
 def _last_step(task: SmoothedProblem, point: Point, dx: np.ndarray) -> tuple[Point, DualPoint]:
@@ -305,6 +305,6 @@ def _last_step(task: SmoothedProblem, point: Point, dx: np.ndarray) -> tuple[Poi
     here = evaluate_along(task, point.x, point.z, point.theta, dx, dz, point)
     # a threshold solved again has other last digits than the one in the Hessian, and the moves would not balance
     here = here._replace(shift=point.shift, y=point.y, curve=point.curve)
-    top = 0.995 * longest_step(task.walls, here.x, dx)
+    top = 0.995 * longest_step(task.barrier, here.x, dx)
     last = line_search(task, here, dx, dz, top) if here.along < 0.0 else here
     return last, moved_dual(task, here, dz)

@@ -51,6 +51,6 @@ def jacobians_at(problem: Problem, w: np.ndarray) -> np.ndarray:
     return jacobians
 
 
-def mean_pull(jacobians: np.ndarray, y: np.ndarray) -> np.ndarray:
+def mean_vjp(jacobians: np.ndarray, y: np.ndarray) -> np.ndarray:
     """(1/n) Σ Jᵢᵀ yᵢ."""
     return np.tensordot(y, jacobians, axes=2) / y.shape[0]

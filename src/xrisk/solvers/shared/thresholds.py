@@ -125,19 +125,19 @@ def pair_oracles(solver: Any, t: int) -> Oracles:
 
 
 @register_jitable(forceinline=True)  # called, it would count references to all arrays it is given
-def sample_above(g, order, above, rng):
+def sample_side_i(g, order, side_i, rng):
     """Draw rows i without replacement; the head of ``order`` lists their blocks."""
-    for a in range(above.rows.size):
-        place_block(g, next_block(order, a, rng), above, a)
+    for a in range(side_i.rows.size):
+        place_block(g, next_block(order, a, rng), side_i, a)
 
 
 @register_jitable(forceinline=True)
-def sample_sides(g, w, order, above, below, rng):
+def sample_sides(g, w, order, side_i, side_j, rng):
     """Draw rows i without replacement and a batch of rows j, and read their scores."""
-    sample_above(g, order, above, rng)
-    draw_side(g, rng, below)
-    read_scores(g, w, above)
-    read_scores(g, w, below)
+    sample_side_i(g, order, side_i, rng)
+    draw_side(g, rng, side_j)
+    read_scores(g, w, side_i)
+    read_scores(g, w, side_j)
 
 
 class Tails(NamedTuple):
@@ -162,11 +162,11 @@ def same_rows(side):
 
 
 @register_jitable(forceinline=True)
-def past_value(g, correction, tails, i, t, score, below):
+def past_value(g, correction, tails, i, t, score, side_j):
     """gᵢ(w, sᵢ; below) at the iterate and the threshold of before, if the filter of the inner values looks at it."""
     if not corrects(correction):
         return 0.0
-    return tail_value(g, score, below, tails.s_prev[i] if tails.touched[i] == t - 1 else tails.s[i])
+    return tail_value(g, score, side_j, tails.s_prev[i] if tails.touched[i] == t - 1 else tails.s[i])
 
 
 @register_jitable(forceinline=True)

@@ -209,11 +209,11 @@ def sox_boost_setting(
     _linear_slope(coupled(problem))
     positive("drop", drop)
     stages, first = max(math.ceil(math.log2(drop / eps)), 1), drop / 2.0
-    noise, bend = max(c.noise_value, c.noise_gradient) / solver.batch, c.smoothness_f * c.lipschitz_g
-    spread = 2.0 * (c.lipschitz_f**2 + bend**2) * noise + (c.lipschitz_f * c.lipschitz_g) ** 2
+    noise, curvature = max(c.noise_value, c.noise_gradient) / solver.batch, c.smoothness_f * c.lipschitz_g
+    spread = 2.0 * (c.lipschitz_f**2 + curvature**2) * noise + (c.lipschitz_f * c.lipschitz_g) ** 2
     momentum = min(solver.blocks * c.mu * first / (8.0 * spread), 1.0)
-    total = c.lipschitz_f * c.smoothness_g + c.lipschitz_g * bend  # L_F
-    step = _fraction(momentum, 4.0 * math.hypot(total, 2.0 * c.lipschitz_g * bend), 1.0 / c.mu)
+    total = c.lipschitz_f * c.smoothness_g + c.lipschitz_g * curvature  # L_F
+    step = _fraction(momentum, 4.0 * math.hypot(total, 2.0 * c.lipschitz_g * curvature), 1.0 / c.mu)
     length = math.ceil(8.0 * max(1.0 / momentum, 1.0 / (c.mu * step)))
     solver = solver._replace(step=step, track=1.0, momentum=momentum, pairing=FreshBatch(), average=LastIterate())
     return Setting(problem, Restarted(solver, length, track_factor=1.0), length * (2**stages - 1))

@@ -48,7 +48,7 @@ class Callbacks:
         asked = stage.call_on_fit_task_end(estimator=self._estimator, **self._data, reconstruction_attributes=model)
         self._asked = self._asked or bool(asked)
 
-    def turned(self, part: float) -> None:
+    def folds_done(self, part: float) -> None:
         """Nothing to do: a fold leaves no model of the whole."""
 
     def asked_to_stop(self) -> bool:
@@ -76,7 +76,7 @@ class StepBar:
     def __init__(self, steps: int) -> None:
         self._steps, self._bar = steps, _bar()
 
-    def turned(self, part: float) -> None:
+    def folds_done(self, part: float) -> None:
         self._bar.update(max(50.0 * part - self._bar.n, 0.0))
         self._bar.set_postfix_str("cross-validation")
 
