@@ -10,7 +10,7 @@ import pytest
 
 import xrisk
 
-FOLDER = Path(__file__).parents[1] / "experiments" / "svrpda"
+FOLDER = Path(__file__).parents[2] / "experiments" / "svrpda"
 STUDIES = tomllib.loads((FOLDER / "study.toml").read_text())
 EXPECTED = json.loads((FOLDER / "expected.json").read_text())
 NAMES = [name for name in STUDIES if name != "portfolio-methods"]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import xrisk
-from tests.test_report import PERFECT, data_of, perfect, screen, tags_of
+from tests.report.test_report import PERFECT, data_of, perfect, screen, tags_of
 from xrisk.objectives import WorstRows
 from xrisk.objectives.worst_rows import (
     carried,

@@ -114,3 +114,18 @@ def test_no_way_to_import_is_overlooked(text, tmp_path):
     (found,) = imports(path)
     assert found == WRONG[text]
     assert not may_import("solvers.coupled.sox", found)
+
+
+TESTS = Path(__file__).parents[1]
+NO_ROOM = {"reference", "repository"}  # naive twins; what is true of the repository as a whole
+
+
+@pytest.mark.parametrize(
+    "tested",
+    sorted(path.relative_to(TESTS) for path in TESTS.rglob("test_*.py") if path.parent.name not in NO_ROOM),
+    ids=str,
+)
+def test_tests_stand_where_what_they_test_does(tested):
+    room = SOURCE / tested.parent
+    subject = tested.stem.removeprefix("test_")
+    assert room.is_dir() and (tested.parent.name or (SOURCE / f"{subject}.py").exists())

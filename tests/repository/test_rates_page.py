@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 AGAIN = ("over the theorem's logarithm", "in stages")  # the same exponent, measured in another way
 
 

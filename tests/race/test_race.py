@@ -21,7 +21,7 @@ from xrisk.solvers.catalogue import CATALOGUE, COLUMNS, describe, refusal
 from xrisk.solvers.catalogue import as_markdown as methods_page
 from xrisk.solvers.catalogue import rows as method_rows
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 CALLS = 4800  # fifty iterations, in plain Python

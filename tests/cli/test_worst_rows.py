@@ -11,7 +11,7 @@ pytest.importorskip("click")
 pytest.importorskip("rich")
 pd = pytest.importorskip("pandas")
 
-from tests.test_cli import run  # noqa: E402
+from tests.cli.test_cli import run  # noqa: E402
 from xrisk.metrics import cvar  # noqa: E402
 from xrisk.tables import TableModel  # noqa: E402
 

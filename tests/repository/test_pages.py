@@ -13,7 +13,7 @@ import pytest
 
 from tests import run_blocks
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "docs/guide.md", "CONTRIBUTING.md")
 BLOCKS = [(page, k) for page in PAGES for k in range(len(run_blocks.blocks(ROOT / page)))]
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import xrisk.functions as fn
+from tests.certificate.test_certificate import assert_ordered, certificates
 from tests.random_problems import LOSSES, Known, pick, random_problem
-from tests.test_certificate import assert_ordered, certificates
 from xrisk import Problem, certify
 from xrisk.certificate.rounding import risk_above
 from xrisk.inner import LinearModel, Samples, as_rows

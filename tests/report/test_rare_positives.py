@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import xrisk
-from tests.test_report import PERFECT, data_of, perfect, screen, tags_of
+from tests.report.test_report import PERFECT, data_of, perfect, screen, tags_of
 from xrisk.objectives import RarePositives
 from xrisk.objectives.rare_positives import chance, curve_panels, extra_title, region, verdict
 from xrisk.report import render, write_report

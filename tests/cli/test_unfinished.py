@@ -7,8 +7,8 @@ import pytest
 
 import xrisk
 from tests.conftest import first_quick
-from tests.test_ranking_study import quick, rare
-from tests.test_tail_study import noisy
+from tests.study.test_rare_positives import quick, rare
+from tests.study.test_worst_rows import noisy
 from xrisk.datasets import make_spurious
 from xrisk.objectives import RarePositives, WorstGroups, WorstRows
 from xrisk.run import Stop
