@@ -372,11 +372,11 @@ def slopes_of_rows(rows):
         (Known(np.zeros(4), None, slopes_of_rows(59)), r"Slopes with z of shape \(60, 1\), got Slopes with \(59, 1\)"),
         (
             Known(np.zeros(4), None, slopes_of_rows(60)._replace(direction=np.zeros((9, 1)))),
-            r"Slopes with move of shape \(60, 1\), got Slopes with \(9, 1\)",
+            r"Slopes with direction of shape \(60, 1\), got Slopes with \(9, 1\)",
         ),
         (
             Known(np.zeros(4), None, slopes_of_rows(60)._replace(factor=np.zeros(1))),
-            r"Slopes with gain of shape \(6,\), got Slopes with \(1,\)",
+            r"Slopes with factor of shape \(6,\), got Slopes with \(1,\)",
         ),
     ],
 )

@@ -37,9 +37,9 @@ def test_the_value_is_the_mean_over_the_selected_pairs():
 def test_slopes_are_those_of_the_value():
     a, b = RNG.standard_normal(7), RNG.standard_normal(9)
     found = bounded_mean(a, b)
-    assert check_grad(lambda v: bounded_mean(v, b).value, lambda v: bounded_mean(v, b).above, a) < 1e-7
-    assert check_grad(lambda v: bounded_mean(a, v).value, lambda v: bounded_mean(a, v).below, b) < 1e-7
-    assert found.above.sum() == pytest.approx(-found.below.sum())
+    assert check_grad(lambda v: bounded_mean(v, b).value, lambda v: bounded_mean(v, b).side_i, a) < 1e-7
+    assert check_grad(lambda v: bounded_mean(a, v).value, lambda v: bounded_mean(a, v).side_j, b) < 1e-7
+    assert found.side_i.sum() == pytest.approx(-found.side_j.sum())
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e6, -3e3])
@@ -47,14 +47,14 @@ def test_on_a_grid_the_mean_is_that_of_the_pairs(offset):
     a, b = 2.0 * RNG.standard_normal(400) + 1.0 + offset, 2.0 * RNG.standard_normal(500) + offset
     exact, grid = bounded._pair_by_pair(a, b), bounded._on_grid(a, b)
     assert grid.value == pytest.approx(exact.value, abs=2e-6)
-    np.testing.assert_allclose(grid.above, exact.above, atol=5e-3 * np.abs(exact.above).max())
-    np.testing.assert_allclose(grid.below, exact.below, atol=5e-3 * np.abs(exact.below).max())
+    np.testing.assert_allclose(grid.side_i, exact.side_i, atol=5e-3 * np.abs(exact.side_i).max())
+    np.testing.assert_allclose(grid.side_j, exact.side_j, atol=5e-3 * np.abs(exact.side_j).max())
 
 
 def test_scores_out_of_reach_neither_count_nor_overflow():
     grid = bounded._on_grid(np.array([0.0, 1e8]), np.array([0.0, -1e8, 1.0]))
     assert np.isfinite(grid.value)
-    assert grid.above[1] == grid.below[1] == 0.0
+    assert grid.side_i[1] == grid.side_j[1] == 0.0
 
 
 @pytest.mark.parametrize(("min_tpr", "max_fpr"), [(0.0, 1.0), (0.5, 0.3), (0.9, 0.05)])

@@ -233,5 +233,7 @@ def test_a_step_does_not_rise_where_the_slope_at_its_end_is_small():
     end = look(task, state.x + 1.0, scores_at(task.inner, state.x + 1.0), state.theta, ())
     assert abs(float(gradient(task, end)[0])) < 0.5 * abs(slope)
     assert newton_rows.smoothed_at(task, end) > level + 0.3
-    found = newton_rows._searched(task, state, newton_rows.Way(np.ones(1), slope, level, np.zeros(0), state.theta))
+    found = newton_rows._searched(
+        task, state, newton_rows.SearchDirection(np.ones(1), slope, level, np.zeros(0), state.theta)
+    )
     assert newton_rows.smoothed_at(task, found) < level
