@@ -128,4 +128,5 @@ NO_ROOM = {"reference", "repository"}  # naive twins; what is true of the reposi
 def test_tests_stand_where_what_they_test_does(tested):
     room = SOURCE / tested.parent
     subject = tested.stem.removeprefix("test_")
-    assert room.is_dir() and (tested.parent.name or (SOURCE / f"{subject}.py").exists())
+    assert room.is_dir()
+    assert tested.parent.name or (SOURCE / f"{subject}.py").exists()

@@ -2,16 +2,18 @@
 
 import enum
 import numbers
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from xrisk.compile import canonical
+from xrisk.functions.parameters import non_negative
 from xrisk.generic import generic
 from xrisk.inner.oracle import Oracles, has_batches, inner_count, inner_samples
-from xrisk.problem import Problem, coupled
+from xrisk.problem import Problem, coupled, coupled_start
 from xrisk.solvers.card import MethodCard, require
-from xrisk.solvers.schedules import average_weight, check_fraction, check_step
+from xrisk.solvers.schedules import average_weight, check_fraction, check_step, rate
 
 BLOCKS = 8  # per iteration, where a solver leaves them open
 
@@ -235,34 +237,51 @@ def copied(state: Any) -> Any:
     return state.copy() if isinstance(state, np.ndarray) else state
 
 
-def prepare_coupled(problem: Problem, solver: Any) -> tuple[Problem, Any]:
-    """The problem in its coupled form, and the solver with its open choices settled and its usual fields checked.
+Check = Callable[[str, Any], None]  # of a name and its value: raises one sentence
 
-    The usual fields are ``step`` and ``dual_step`` (positive numbers or schedules), ``track`` and ``momentum``
-    (numbers in (0, 1] or schedules), ``theta`` in [0, 1], ``blocks``, ``batch`` and ``average``; a solver has those it
-    uses.
-    """
+
+class Form(NamedTuple):
+    """How a family of methods takes a problem."""
+
+    prepare: Callable[[Problem, Any], tuple[Problem, Any]]  # `Solver.prepare`
+    start: Callable[[Problem, np.ndarray], np.ndarray]  # `Solver.start`
+    dual: Callable[[Problem, np.ndarray], np.ndarray] | None = None  # at a solution, of methods that keep none
+
+
+def prepare_coupled(problem: Problem, solver: Any) -> tuple[Problem, Any]:
+    """The problem in its coupled form, and the solver with its open choices settled and its fields checked."""
     require(problem, solver.card())
     if not has_batches(problem.inner):
         raise ValueError(f"{solver.card().name} needs inner functions of which the mean of a batch is an estimate")
     problem = coupled(problem)
-    return problem, _checked(solver, inner_count(problem.inner))
+    return problem, checked(solver, inner_count(problem.inner))
 
 
 def prepare_as_stated(problem: Problem, solver: Any) -> tuple[Problem, Any]:
     """As `prepare_coupled`, for a solver of the problem as it is stated: the variable of a risk is w alone."""
     require(problem, solver.card())
-    return canonical(problem), _checked(solver, inner_count(problem.inner))
+    return canonical(problem), checked(solver, inner_count(problem.inner))
 
 
-def _checked(solver: Any, n: int) -> Any:
+def parameters_alone(problem: Problem, w: np.ndarray) -> np.ndarray:
+    """The variable of a problem as it is stated: w."""
+    return w.copy()
+
+
+COUPLED = Form(prepare_coupled, coupled_start)
+AS_STATED = Form(prepare_as_stated, parameters_alone)
+
+
+def checked(solver: Any, n: int) -> Any:
+    """The solver with whole numbers where counts are asked for, each field checked by its name."""
     if "blocks" in solver._fields and solver.blocks is None:
         solver = solver._replace(blocks=min(BLOCKS, n))
-    counts = {name: whole(name, getattr(solver, name)) for name in ("blocks", "batch") if name in solver._fields}
+    counts = {name: whole(name, getattr(solver, name)) for name in COUNTS if name in solver._fields}
     solver = canonical(solver._replace(**counts))
+    checks = {**CHECKS, **OWN_CHECKS.get(type(solver), {})}
     for name, field in zip(solver._fields, solver, strict=True):
-        if name in CHECKS:
-            CHECKS[name](name, field)
+        if name in checks:
+            checks[name](name, field)
     if not 1 <= getattr(solver, "blocks", 1) <= n:
         raise ValueError(f"blocks must lie between 1 and the number of inner functions, {n}, got {solver.blocks}")
     return solver
@@ -289,6 +308,31 @@ def check_count(name: str, value: int) -> None:
         raise ValueError(f"{name} must be at least 1, got {value}")
 
 
+def between_numbers(low: float, high: float, words: str) -> Check:
+    """A check that a number is at least ``low`` and below ``high``, or what the ``words`` say."""
+
+    def check(name: str, value: Any) -> None:
+        if not (isinstance(value, float) and low <= value < high):
+            raise ValueError(f"{name} must {words}, got {value!r}")
+
+    return check
+
+
+def one_of(verb: Any, first: type | None = None) -> Check:
+    """A check that a spec implements the verb; the sentence names those that do, the default first."""
+    CHOICES.append(verb)
+
+    def check(name: str, value: Any) -> None:
+        if not verb.implemented(value):
+            known = sorted(verb.table, key=lambda cls: cls is not first)
+            words = [f"{cls.__name__}()" for cls in known]
+            raise TypeError(f"{name} must be {', '.join(words[:-1])} or {words[-1]}, got {value!r}")
+        if hasattr(value, "check"):
+            value.check()
+
+    return check
+
+
 def _check_theta(name: str, theta: float) -> None:
     if not (isinstance(theta, float) and 0.0 <= theta <= 1.0):
         raise ValueError(f"{name} must lie between 0 and 1, got {theta!r}")
@@ -301,15 +345,26 @@ def _check_average(name: str, average: Any) -> None:
         average.check()
 
 
-CHECKS = {
+COUNTS = ("blocks", "batch", "passes", "jacobian_batch", "levels")
+CHECKS: dict[str, Check] = {
     "step": check_step,
     "dual_step": check_step,
+    "temperature_step": check_step,
+    "threshold_step": check_step,
+    "tail_step": check_step,
     "track": check_fraction,
     "momentum": check_fraction,
+    "mixing": check_fraction,
     "theta": _check_theta,
-    "batch": check_count,
     "average": _check_average,
+    "strength": non_negative,
+    "least": between_numbers(5e-324, 1.0, "lie strictly between 0 and 1"),
+    "inertia": between_numbers(0.0, 1.0, "lie in [0, 1)"),
+    **dict.fromkeys(("batch", "passes", "jacobian_batch", "levels"), check_count),
+    **dict.fromkeys(("temperature", "floor", "slack", "decay", "nu", "lam", "outer_lam"), check_positive),
 }
+CHOICES: list[Any] = [rate, average_weight]  # verbs of the specs that fields of methods may hold
+OWN_CHECKS: dict[type, dict[str, Check]] = {}  # of the fields that a method alone has, or understands in its own way
 
 
 def register_full_batch(cls: type, endings: tuple[Stop | None, ...], phase: str) -> None:

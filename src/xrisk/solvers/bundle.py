@@ -18,6 +18,7 @@ from xrisk.inner.sorted_pairs import sums_by_order
 from xrisk.problem import Problem, penalty_at
 from xrisk.solvers.base import Stop, check_positive, known_certificate, register_full_batch, whole
 from xrisk.solvers.card import MethodCard, Need, require
+from xrisk.solvers.method import register
 from xrisk.solvers.shared.bundled import RECENT, with_cut
 from xrisk.solvers.shared.metric import Memory, forgotten, inverse_times, no_memory, remembered
 
@@ -196,6 +197,7 @@ class Bundle(NamedTuple):
         return Oracles(t * samples, t * samples)  # at the least: a line search may look at more points
 
 
+register({"bundle": Bundle()})
 register_full_batch(Bundle, ENDINGS, "bundle")
 
 

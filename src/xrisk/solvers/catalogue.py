@@ -1,160 +1,51 @@
-"""The one list of methods: every method and variant by the name it is raced under, and the table made from them."""
+"""The list of methods, found in the files of the package, and the table made from it."""
 
+import importlib
 import inspect
+import pkgutil
 import re
+from pathlib import Path
 from typing import Any
 
 from xrisk.problem import Problem
-from xrisk.solvers.auc.aucm import AUCM
-from xrisk.solvers.auc.cross_entropy import CrossEntropy, EqualClasses
-from xrisk.solvers.auc.pauci import PAUCI
-from xrisk.solvers.auc.sota import SOTA, AllThresholds
-from xrisk.solvers.auc.sotas import SOTAs
-from xrisk.solvers.auc.staco1 import STACO1
-from xrisk.solvers.auc.staco2 import STACO2
-from xrisk.solvers.auc.tail_sonex import TailSONEX
-from xrisk.solvers.auc.tail_sonx import TailSONX
-from xrisk.solvers.bundle import Bundle
+from xrisk.solvers.base import CHOICES
 from xrisk.solvers.card import Need
-from xrisk.solvers.coupled.alexr import ALEXR
-from xrisk.solvers.coupled.alexr_dl import ALEXRDL
-from xrisk.solvers.coupled.ascpg import ASCPG
-from xrisk.solvers.coupled.bsgd import BSGD
-from xrisk.solvers.coupled.momentum_sgd import MomentumSGD
-from xrisk.solvers.coupled.msvr import MSVR, AveragedGradient
-from xrisk.solvers.coupled.msvr_snapshot import SnapshotMSVR
-from xrisk.solvers.coupled.nasa import NASA
-from xrisk.solvers.coupled.nssd import NSSD
-from xrisk.solvers.coupled.restarted import Restarted
-from xrisk.solvers.coupled.sapd import SAPD
-from xrisk.solvers.coupled.scgd import SCGD
-from xrisk.solvers.coupled.sgd import SGD, UpweightedSGD
-from xrisk.solvers.coupled.sonex import SONEX
-from xrisk.solvers.coupled.sonx import SONX
-from xrisk.solvers.coupled.sox import SOX
-from xrisk.solvers.coupled.ssd import SSD
-from xrisk.solvers.dro.accmda import AccMDA
-from xrisk.solvers.dro.ascdro import ASCDRO
-from xrisk.solvers.dro.dual_sgm import DualSGM
-from xrisk.solvers.dro.fastdro import FastDRO
-from xrisk.solvers.dro.fastdro_mlmc import FastDROMLMC
-from xrisk.solvers.dro.pgsmd2 import PGSMD2
-from xrisk.solvers.dro.rascdro import RASCDRO
-from xrisk.solvers.dro.recover import RECOVER
-from xrisk.solvers.dro.rscdro import RSCDRO
-from xrisk.solvers.dro.scdro import SCDRO
-from xrisk.solvers.dro.scent import SCENT
-from xrisk.solvers.dro.spd import SPD
-from xrisk.solvers.faces import Faces
-from xrisk.solvers.finite_sum.ascvrg import ASCVRG
-from xrisk.solvers.finite_sum.csaga import CSAGA
-from xrisk.solvers.finite_sum.csvrg1 import CompositionalSVRG1
-from xrisk.solvers.finite_sum.csvrg2 import CompositionalSVRG2
-from xrisk.solvers.finite_sum.gradient import BatchGradient, Nesterov
-from xrisk.solvers.finite_sum.spdc import SPDC
-from xrisk.solvers.finite_sum.svrpda1 import SVRPDAI
-from xrisk.solvers.finite_sum.svrpda2 import SVRPDAII
-from xrisk.solvers.groups.aleg import ALEG
-from xrisk.solvers.groups.drago import Drago
-from xrisk.solvers.groups.gdro import GDRO, TINF
-from xrisk.solvers.groups.lsvrg import LSVRG
-from xrisk.solvers.groups.nol import NOL
-from xrisk.solvers.groups.ooa import OOA
-from xrisk.solvers.groups.prospect import Prospect
-from xrisk.solvers.groups.smd import SMD, DrawnGroup
-from xrisk.solvers.lbfgs import SmoothedLBFGS
-from xrisk.solvers.newton.composite import CompositeNewton
-from xrisk.solvers.newton.rows import RowNewton
-from xrisk.solvers.newton.solver import Newton
-from xrisk.solvers.schedules import LastIterate
-from xrisk.solvers.shared.mirror import Conjugate
-from xrisk.solvers.shared.pairing import OldValue, SameBatch
+from xrisk.solvers.method import CATALOGUE
 
-CATALOGUE: dict[str, Any] = {
-    "alexr": ALEXR(),
-    "alexr-theta0": ALEXR(theta=0.0),
-    "alexr-conjugate": ALEXR(mirror=Conjugate()),
-    "alexr-same": ALEXR(pairing=SameBatch()),
-    "sox": SOX(),
-    "sox-momentum": SOX(momentum=0.1),
-    "sox-old": SOX(pairing=OldValue()),
-    "sox-same": SOX(pairing=SameBatch()),
-    "sonx-v1": SONX(correction=0.0),
-    "sonx-v2": SONX(),
-    "sonex-v1": SONEX(correction=0.0),
-    "sonex-v2": SONEX(),
-    "msvr-v1": MSVR(gradient=AveragedGradient()),
-    "msvr-v2": MSVR(),
-    "msvr-v3": SnapshotMSVR(),
-    "msvr-stagewise": Restarted(MSVR(track=0.5, momentum=0.5), step_factor=0.5**0.5),
-    "sox-boost": Restarted(SOX(track=0.5, momentum=0.5)),
-    "bsgd": BSGD(),
-    "ooa": OOA(),
-    "smd": SMD(),
-    "smd-drawn": SMD(gradient=DrawnGroup()),
-    "nol": NOL(),
-    "gdro-exp3p": GDRO(),
-    "gdro-tinf": GDRO(bandit=TINF()),
-    "lsvrg": LSVRG(),
-    "aleg": ALEG(),
-    "aleg-last": ALEG(average=LastIterate()),
-    "drago": Drago(),
-    "drago-smoothed": Drago(smoothing=0.005),
-    "prospect": Prospect(),
-    "prospect-smoothed": Prospect(smoothing=0.002),
-    "sgd": SGD(),
-    "sgd-uw": UpweightedSGD(),
-    "sgd-momentum": MomentumSGD(),
-    "scgd": SCGD(),
-    "asc-pg": ASCPG(),
-    "nasa": NASA(),
-    "sapd": SAPD(),
-    "ssd": SSD(),
-    "nssd": NSSD(),
-    "alexr-dl": ALEXRDL(),
-    "alexr-dl-smoothed": ALEXRDL(smoothing=0.05),
-    "alexr2": ALEXRDL(length=100, smoothing=0.05, momentum=0.5),
-    "svrpda-i": SVRPDAI(),
-    "svrpda-ii": SVRPDAII(),
-    "csvrg-1": CompositionalSVRG1(),
-    "csvrg-2": CompositionalSVRG2(),
-    "ascvrg": ASCVRG(),
-    "c-saga": CSAGA(),
-    "spdc": SPDC(),
-    "staco1": STACO1(),
-    "staco2": STACO2(),
-    "tail-sonx": TailSONX(),
-    "tail-sonex": TailSONEX(),
-    "sota": SOTA(),
-    "sota-all": SOTA(coordinates=AllThresholds()),
-    "sota-s": SOTAs(),
-    "pauci": PAUCI(),
-    "aucm": AUCM(),
-    "ce": CrossEntropy(),
-    "ce-balanced": CrossEntropy(weights=EqualClasses()),
-    "scdro": SCDRO(),
-    "ascdro": ASCDRO(),
-    "rscdro": RSCDRO(),
-    "rascdro": RASCDRO(),
-    "recover": RECOVER(),
-    "scent": SCENT(),
-    "fastdro": FastDRO(),
-    "fastdro-mlmc": FastDROMLMC(),
-    "dual-sgm": DualSGM(),
-    "spd": SPD(),
-    "pg-smd2": PGSMD2(),
-    "accmda": AccMDA(),
-    "gradient": BatchGradient(),
-    "gradient-nesterov": BatchGradient(acceleration=Nesterov()),
-    "faces": Faces(),
-    "bundle": Bundle(),
-    "newton": Newton(),
-    "composite-newton": CompositeNewton(),
-    "row-newton": RowNewton(),
-    "smoothed-lbfgs": SmoothedLBFGS(),
-}
+FAMILIES = ("coupled", "groups", "finite_sum", "auc", "dro", "newton", "")  # folders, in the order of the table
 
+
+def _find() -> None:
+    """Import every file of the families, which registers its methods, and put these in order."""
+    for family in FAMILIES:
+        prefix = ".".join(filter(None, (__package__, family)))
+        for found in pkgutil.iter_modules([str(Path(__file__).parent / family)], f"{prefix}."):
+            if not found.ispkg and found.name != __name__:
+                importlib.import_module(found.name)
+    named = sorted(CATALOGUE.items(), key=lambda item: _place(type(item[1])))
+    CATALOGUE.clear()
+    CATALOGUE.update(named)
+
+
+def _place(cls: type) -> tuple[int, str]:
+    parts = cls.__module__.split(".")
+    return FAMILIES.index(parts[2] if len(parts) > 3 else ""), cls.__module__
+
+
+_find()
 METHODS = tuple(dict.fromkeys(type(solver) for solver in CATALOGUE.values()))  # the tests' contract runs over them
+
+
+def shown() -> list[type]:
+    """What users see: the methods, and the specs that their fields may hold."""
+    specs = {cls for verb in CHOICES for cls in verb.table if issubclass(cls, tuple)}
+    return sorted({*METHODS, *specs}, key=lambda cls: cls.__name__)
+
+
+def stub() -> str:
+    """The file ``__init__.pyi``, which names them for type checkers and editors."""
+    lines = [f"from {cls.__module__} import {cls.__name__} as {cls.__name__}" for cls in shown()]
+    return STUB + "\n".join(sorted(lines)) + "\n"
 
 
 def refusal(problem: Problem, solver: Any) -> str | None:
@@ -179,6 +70,17 @@ def refusal(problem: Problem, solver: Any) -> str | None:
         return str(error)
     return None
 
+
+STUB = """# written by xrisk.solvers.catalogue.stub
+# ruff: noqa: I001
+from xrisk.auto import Auto as Auto
+from xrisk.auto.exact import exact as exact
+from xrisk.problem import ThresholdBounds as ThresholdBounds
+from xrisk.solvers import theory as theory
+from xrisk.solvers.card import MethodCard as MethodCard
+from xrisk.solvers.card import Need as Need
+from xrisk.solvers.catalogue import METHODS as METHODS
+"""
 
 INTRODUCTION = """# Methods
 

@@ -16,6 +16,7 @@ from xrisk.inner.visitors import SmoothedTerms
 from xrisk.problem import Problem, apply_prox, penalty_at
 from xrisk.solvers.base import Stop, check_positive, register_full_batch
 from xrisk.solvers.card import FULL_PASSES, MethodCard, Need, require
+from xrisk.solvers.method import register
 
 EPS = float(np.finfo(np.float64).eps)
 MAX_VARIABLES = 5000  # the Hessian is dense
@@ -149,6 +150,7 @@ class Faces(NamedTuple):
         return Oracles(samples, samples)
 
 
+register({"faces": Faces()})
 register_full_batch(Faces, ENDINGS, "faces")
 
 

@@ -25,6 +25,7 @@ from xrisk.solvers.base import (
     whole,
 )
 from xrisk.solvers.card import FULL_PASSES, MethodCard
+from xrisk.solvers.method import register
 from xrisk.solvers.newton.barrier import barrier_diagonal, longest_step
 from xrisk.solvers.newton.coupling import coupling_is_constrained
 from xrisk.solvers.newton.smoothed import (
@@ -178,6 +179,7 @@ class SmoothedLBFGS(NamedTuple):
         return Oracles(t * samples, t * samples)  # at the least: a line search may take more values
 
 
+register({"smoothed-lbfgs": SmoothedLBFGS()})
 register_full_batch(SmoothedLBFGS, ENDINGS, "lbfgs")
 
 

@@ -4,16 +4,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel
 from xrisk.functions import prox
-from xrisk.inner.oracle import Oracles, inner_count
+from xrisk.inner.oracle import inner_count
 from xrisk.inner.sides import add_losses, draw_side, new_side, read_scores
 from xrisk.problem import Problem
 from xrisk.solvers.base import check_positive
 from xrisk.solvers.card import MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, Stagewise, rate
-from xrisk.solvers.shared.epochs import advance_by_epochs
-from xrisk.solvers.shared.thresholds import TWO_WAY, prepare_stages, row_oracles, sample_side_i
+from xrisk.solvers.shared.thresholds import PARTIAL_AUC, STAGES, sample_side_i
 from xrisk.solvers.shared.tracking import average_into
 
 
@@ -102,13 +101,8 @@ class AUCM(NamedTuple):
             values="0",
             gradients="S + B",
             rate="unknown here; PESG under its conditions 1/ε, of the AUC margin loss",
-            needs=(TWO_WAY,),
+            needs=(PARTIAL_AUC,),
         )
-
-    def prepare(self, problem: Problem) -> tuple[Problem, "AUCM"]:
-        problem, solver = prepare_stages(problem, self)
-        check_positive("margin", solver.margin)
-        return problem, solver
 
     def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
         return np.append(w, [0.0, 0.0])
@@ -117,24 +111,12 @@ class AUCM(NamedTuple):
         order = np.arange(inner_count(problem.inner))
         return AUCMState(x.copy(), 0.0, np.zeros(x.size), x.copy(), x.copy(), order, 0, 0)
 
-    def advance(self, problem: Problem, state: AUCMState, n_steps: int, rng: np.random.Generator) -> AUCMState:
-        return advance_by_epochs(self, problem, state, n_steps, rng, aucm_steps)
-
     def pass_over(self, problem: Problem, state: AUCMState, rng: np.random.Generator) -> AUCMState:
         """The state at the beginning of a stage: the mean of the one before is what it is pulled to."""
         return state._replace(x_bar=state.x_mean.copy(), first=state.t)
 
-    def solution(self, state: AUCMState) -> np.ndarray:
-        return state.x_mean
 
-    def dual(self, problem: Problem, state: AUCMState) -> np.ndarray:
-        return np.ones((state.order.size, 1))
-
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        return row_oracles(self, t)
-
-
-@kernel
+@method(STAGES, {"aucm": AUCM()}, margin=check_positive)
 def aucm_steps(problem, state, solver, n_steps, rng):
     x, alpha, v, x_bar, x_mean, order, first, t0 = state
     g, r, d = problem.inner, problem.penalty, x.size - 2

@@ -4,16 +4,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel, specialise
 from xrisk.functions import prox
 from xrisk.functions.special import sigmoid
 from xrisk.generic import generic
-from xrisk.inner.oracle import Oracles, inner_count
+from xrisk.inner.oracle import inner_count
 from xrisk.inner.sides import add_losses, count_j, draw_side, new_side, read_scores
 from xrisk.problem import Problem
 from xrisk.solvers.card import MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
-from xrisk.solvers.shared.thresholds import TWO_WAY, prepare_two_way, row_oracles, sample_side_i
+from xrisk.solvers.shared.thresholds import PARTIAL_AUC, TWO_WAY, sample_side_i
 from xrisk.solvers.shared.tracking import average_into
 
 
@@ -96,13 +96,8 @@ class CrossEntropy(NamedTuple):
             values="0",
             gradients="S + B",
             rate="convex 1/ε², strongly convex 1/(με), both for the logistic loss of rows",
-            needs=(TWO_WAY,),
+            needs=(PARTIAL_AUC,),
         )
-
-    def prepare(self, problem: Problem) -> tuple[Problem, "CrossEntropy"]:
-        if not positive_weight.implemented(self.weights):
-            raise TypeError(f"weights must be EqualRows() or EqualClasses(), got {self.weights!r}")
-        return prepare_two_way(problem, self)
 
     def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
         return np.append(w, 0.0)
@@ -110,22 +105,8 @@ class CrossEntropy(NamedTuple):
     def init(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> CrossEntropyState:
         return CrossEntropyState(x.copy(), x.copy(), np.arange(inner_count(problem.inner)), 0)
 
-    def advance(
-        self, problem: Problem, state: CrossEntropyState, n_steps: int, rng: np.random.Generator
-    ) -> CrossEntropyState:
-        return specialise(crossentropy_steps, problem, self)(problem, state, self, n_steps, rng)
 
-    def solution(self, state: CrossEntropyState) -> np.ndarray:
-        return state.x_mean
-
-    def dual(self, problem: Problem, state: CrossEntropyState) -> np.ndarray:
-        return np.ones((state.order.size, 1))
-
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        return row_oracles(self, t)
-
-
-@kernel
+@method(TWO_WAY, {"ce": CrossEntropy(), "ce-balanced": CrossEntropy(weights=EqualClasses())}, weights=positive_weight)
 def crossentropy_steps(problem, state, solver, n_steps, rng):
     x, x_mean, order, t0 = state
     g, r, d = problem.inner, problem.penalty, x.size - 1

@@ -5,15 +5,16 @@ from typing import NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
-from xrisk.compile import kernel, specialise
 from xrisk.functions import prox
+from xrisk.functions.parameters import non_negative
 from xrisk.functions.special import clip, sigmoid
-from xrisk.inner.oracle import Oracles, inner_count
+from xrisk.inner.oracle import inner_count
 from xrisk.inner.sides import add_losses, draw_side, new_side, read_scores, tail_share
 from xrisk.problem import Problem
 from xrisk.solvers.base import check_positive
 from xrisk.solvers.card import MethodCard
-from xrisk.solvers.shared.thresholds import TWO_WAY, prepare_two_way, row_oracles, sample_side_i
+from xrisk.solvers.method import method
+from xrisk.solvers.shared.thresholds import PARTIAL_AUC, TWO_WAY, prepare_two_way, sample_side_i
 from xrisk.solvers.shared.tracking import assign
 
 INTERCEPT, A, B, S, S2, TA, TB = range(7)  # behind w in the variable
@@ -110,17 +111,13 @@ class PAUCI(NamedTuple):
             "Shao et al. 2022 and 2025, ASGDA",
             "verified",
             values="0",
-            gradients="2(S + B)",
+            gradients="2S + 2B",
             rate="stationary points of its own min-max problem: 1/ε³",
-            needs=(TWO_WAY,),
+            needs=(PARTIAL_AUC,),
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "PAUCI"]:
         problem, solver = prepare_two_way(problem, self)
-        for name in ("step", "dual_step", "scale", "delay", "decay", "dual_decay", "kappa"):
-            check_positive(name, getattr(solver, name))
-        if not solver.omega >= 0.0:
-            raise ValueError(f"omega must not be negative, got {solver.omega!r}")
         least = solver.scale**3 * max(1.0, solver.decay, solver.dual_decay) ** 1.5
         if solver.delay < least:
             raise ValueError(f"delay must be at least {least:.6g} for that scale and decay, got {solver.delay}")
@@ -132,18 +129,6 @@ class PAUCI(NamedTuple):
     def init(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> PAUCIState:
         order = np.arange(inner_count(problem.inner))
         return PAUCIState(x.copy(), x.copy(), 1.0, 1.0, np.zeros(x.size), 0.0, order, 0)
-
-    def advance(self, problem: Problem, state: PAUCIState, n_steps: int, rng: np.random.Generator) -> PAUCIState:
-        return specialise(pauci_steps, problem, self)(problem, state, self, n_steps, rng)
-
-    def solution(self, state: PAUCIState) -> np.ndarray:
-        return state.x
-
-    def dual(self, problem: Problem, state: PAUCIState) -> np.ndarray:
-        return np.ones((state.order.size, 1))
-
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        return row_oracles(self, 2 * t)
 
 
 @register_jitable
@@ -188,7 +173,12 @@ def pauci_gradient(problem, solver, side_i, side_j, x, gamma, grad):
     return slope - 2.0 * (1.0 + solver.omega) * gamma + rest[TA] + rest[TB]
 
 
-@kernel
+@method(
+    TWO_WAY,
+    {"pauci": PAUCI()},
+    **dict.fromkeys(("scale", "delay", "dual_decay", "kappa"), check_positive),
+    omega=non_negative,
+)
 def pauci_steps(problem, state, solver, n_steps, rng):
     x, x_prev, gamma, gamma_prev, v, ascent, order, t0 = state
     g, r, d = problem.inner, problem.penalty, x.size - FIRST.size

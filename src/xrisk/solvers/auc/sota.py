@@ -4,23 +4,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel
 from xrisk.functions import prox
 from xrisk.functions.special import clip
 from xrisk.generic import generic
-from xrisk.inner.oracle import Oracles, inner_count
+from xrisk.inner.oracle import inner_count
 from xrisk.inner.sides import add_pairs, add_tail_slopes, new_side, tail_share, tail_value
 from xrisk.problem import Problem
+from xrisk.solvers.base import check_positive
 from xrisk.solvers.card import LIPSCHITZ_INNER, MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, Stagewise, rate
-from xrisk.solvers.shared.epochs import advance_by_epochs
 from xrisk.solvers.shared.thresholds import (
-    TWO_WAY,
+    PARTIAL_AUC,
+    STAGES,
     FixedThresholds,
     first_thresholds,
     lazy_mean,
-    pair_oracles,
-    prepare_stages,
     sample_sides,
 )
 from xrisk.solvers.shared.tracking import average_into
@@ -140,25 +139,14 @@ class SOTA(NamedTuple):
             values="SB",
             gradients="SB",
             rate="weakly convex, nearly stationary: 1/ε⁶, n among the constants",
-            needs=(TWO_WAY,),
+            needs=(PARTIAL_AUC,),
             theory=(LIPSCHITZ_INNER,),
         )
-
-    def prepare(self, problem: Problem) -> tuple[Problem, "SOTA"]:
-        if not thresholds_moved.implemented(self.coordinates):
-            raise TypeError(f"coordinates must be SampledThresholds() or AllThresholds(), got {self.coordinates!r}")
-        return prepare_stages(problem, self)
-
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return w.copy()
 
     def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> SOTAState:
         n = inner_count(problem.inner)
         s, level = first_thresholds(self.first, problem, w)
         return sota_stage(w.copy(), np.ones(n), s, level, np.arange(n), 0)
-
-    def advance(self, problem: Problem, state: SOTAState, n_steps: int, rng: np.random.Generator) -> SOTAState:
-        return advance_by_epochs(self, problem, state, n_steps, rng, sota_steps)
 
     def pass_over(self, problem: Problem, state: SOTAState, rng: np.random.Generator) -> SOTAState:
         """The state at the beginning of a stage: at the means of the one before."""
@@ -166,14 +154,8 @@ class SOTA(NamedTuple):
         s = lazy_mean(state.s, state.s_sum, state.touched, state.first, state.t)
         return sota_stage(state.w_mean.copy(), y, s, state.level_mean, state.order, state.t)
 
-    def solution(self, state: SOTAState) -> np.ndarray:
-        return state.w_mean
-
     def dual(self, problem: Problem, state: SOTAState) -> np.ndarray:
         return state.y[:, None] / problem.outer.alpha
-
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        return pair_oracles(self, t)
 
 
 def sota_stage(w: np.ndarray, y: np.ndarray, s: np.ndarray, level: float, order: np.ndarray, t: int) -> SOTAState:
@@ -182,7 +164,13 @@ def sota_stage(w: np.ndarray, y: np.ndarray, s: np.ndarray, level: float, order:
     return SOTAState(w, y, s, level, w.copy(), s.copy(), level, w.copy(), *sums, order, t, t)
 
 
-@kernel
+@method(
+    STAGES,
+    {"sota": SOTA(), "sota-all": SOTA(coordinates=AllThresholds())},
+    coordinates=thresholds_moved,
+    first=first_thresholds,
+    strength=check_positive,
+)
 def sota_steps(problem, state, solver, n_steps, rng):
     w, y, s, level, w_bar, s_bar, level_bar, w_mean, y_sum, s_sum, level_mean, touched, order, first, t0 = state
     g, rho, r = problem

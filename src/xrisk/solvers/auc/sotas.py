@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
-from xrisk.compile import kernel, specialise
 from xrisk.functions import prox
-from xrisk.inner.oracle import Oracles, inner_count
+from xrisk.inner.oracle import inner_count
 from xrisk.inner.sides import add_pairs, add_soft_slopes, new_side, soft_value
 from xrisk.problem import Problem
 from xrisk.solvers.card import MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, check_fraction, rate
-from xrisk.solvers.shared.thresholds import TWO_WAY, pair_oracles, prepare_two_way, sample_sides
+from xrisk.solvers.shared.thresholds import PARTIAL_AUC, TWO_WAY, sample_sides
 from xrisk.solvers.shared.tracking import average_into
 
 
@@ -100,33 +100,13 @@ class SOTAs(NamedTuple):
             values="SB",
             gradients="SB",
             rate="smooth ℓ, stationary points of the soft form: 1/ε⁴",
-            needs=(TWO_WAY,),
+            needs=(PARTIAL_AUC,),
         )
-
-    def prepare(self, problem: Problem) -> tuple[Problem, "SOTAs"]:
-        problem, solver = prepare_two_way(problem, self)
-        check_fraction("outer_track", solver.outer_track)
-        return problem, solver
-
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return w.copy()
 
     def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> SOTAsState:
         n = inner_count(problem.inner)
         seen = np.zeros(n, dtype=bool)
         return SOTAsState(w.copy(), np.zeros(n), seen, 0.0, np.zeros(w.size), w.copy(), np.arange(n), 0)
-
-    def advance(self, problem: Problem, state: SOTAsState, n_steps: int, rng: np.random.Generator) -> SOTAsState:
-        return specialise(sotas_steps, problem, self)(problem, state, self, n_steps, rng)
-
-    def solution(self, state: SOTAsState) -> np.ndarray:
-        return state.w_mean
-
-    def dual(self, problem: Problem, state: SOTAsState) -> np.ndarray:
-        return np.ones((state.log_u.size, 1))
-
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        return pair_oracles(self, t)
 
 
 @register_jitable
@@ -147,7 +127,7 @@ def log_mean_exp(x):
     return top + math.log(total / x.size)
 
 
-@kernel
+@method(TWO_WAY, {"sota-s": SOTAs()}, outer_track=check_fraction)
 def sotas_steps(problem, state, solver, n_steps, rng):
     w, log_u, seen, log_v, m, w_mean, order, t0 = state
     g, r = problem.inner, problem.penalty

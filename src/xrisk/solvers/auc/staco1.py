@@ -4,20 +4,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel, specialise
 from xrisk.functions import prox
 from xrisk.functions.special import clip
-from xrisk.inner.oracle import Oracles, inner_count
+from xrisk.inner.oracle import inner_count
 from xrisk.inner.sides import add_pairs, add_tail_slopes, draw_side, new_side, read_scores, tail_share, tail_value
 from xrisk.problem import Problem
 from xrisk.solvers.card import LIPSCHITZ_INNER, MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, Stagewise, UniformAverage, average_weight, rate
 from xrisk.solvers.shared.thresholds import (
+    PARTIAL_AUC,
     TWO_WAY,
     FixedThresholds,
     first_thresholds,
-    pair_oracles,
-    prepare_two_way,
     sample_sides,
 )
 from xrisk.solvers.shared.tracking import average_into
@@ -109,35 +108,20 @@ class STACO1(NamedTuple):
             values="SB",
             gradients="SB",
             rate="convex nσ₀²/(BSε²) + nC_g²C_f²/(Sε²) + nC_f²σ₂²/(BSε²) + C_f²σ₁²/(Bε²) + δ²/(Sε²)",
-            needs=(TWO_WAY,),
+            needs=(PARTIAL_AUC,),
             theory=(LIPSCHITZ_INNER,),
         )
-
-    def prepare(self, problem: Problem) -> tuple[Problem, "STACO1"]:
-        return prepare_two_way(problem, self)
-
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return w.copy()
 
     def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> STACO1State:
         n = inner_count(problem.inner)
         s, level = first_thresholds(self.first, problem, w)
         return STACO1State(w.copy(), np.ones(n), s, level, w.copy(), np.arange(n), 0)
 
-    def advance(self, problem: Problem, state: STACO1State, n_steps: int, rng: np.random.Generator) -> STACO1State:
-        return specialise(staco1_steps, problem, self)(problem, state, self, n_steps, rng)
-
-    def solution(self, state: STACO1State) -> np.ndarray:
-        return state.w_mean
-
     def dual(self, problem: Problem, state: STACO1State) -> np.ndarray:
         return state.y[:, None] / problem.outer.alpha
 
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        return pair_oracles(self, t)
 
-
-@kernel
+@method(TWO_WAY, {"staco1": STACO1()}, first=first_thresholds)
 def staco1_steps(problem, state, solver, n_steps, rng):
     w, y, s, level, w_mean, order, t0 = state
     g, rho, r = problem

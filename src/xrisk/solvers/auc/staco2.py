@@ -4,23 +4,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel
 from xrisk.functions import prox
 from xrisk.functions.special import clip
 from xrisk.generic import generic
-from xrisk.inner.oracle import Oracles, inner_count
+from xrisk.inner.oracle import inner_count
 from xrisk.inner.sides import add_pairs, add_tail_slopes, draw_side, new_side, read_scores, tail_share, tail_value
 from xrisk.problem import Problem
+from xrisk.solvers.base import check_positive
 from xrisk.solvers.card import LIPSCHITZ_INNER, MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, Stagewise, rate
-from xrisk.solvers.shared.epochs import advance_by_epochs
 from xrisk.solvers.shared.thresholds import (
-    TWO_WAY,
+    PARTIAL_AUC,
+    STAGES,
     FixedThresholds,
     first_thresholds,
     lazy_mean,
-    pair_oracles,
-    prepare_stages,
     sample_sides,
 )
 from xrisk.solvers.shared.tracking import average_into
@@ -133,26 +132,15 @@ class STACO2(NamedTuple):
             values="SB",
             gradients="SB",
             rate="weakly convex, nearly stationary: nσ₀²/(BSε⁶) + n(C_g²C_f² + C_f²σ₂²/B)/(Sε⁴)",
-            needs=(TWO_WAY,),
+            needs=(PARTIAL_AUC,),
             theory=(LIPSCHITZ_INNER,),
         )
-
-    def prepare(self, problem: Problem) -> tuple[Problem, "STACO2"]:
-        if not anchor_slope.implemented(self.scaling):
-            raise TypeError(f"scaling must be GradientScaling() or PrintedScaling(), got {self.scaling!r}")
-        return prepare_stages(problem, self)
-
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return w.copy()
 
     def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> STACO2State:
         n = inner_count(problem.inner)
         s, level = first_thresholds(self.first, problem, w)
         anchors = w.copy(), s.copy(), w.copy(), np.zeros(n), level, np.zeros(n, dtype=np.int64)
         return STACO2State(w.copy(), np.ones(n), s, level, *anchors, np.arange(n), 0, 0)
-
-    def advance(self, problem: Problem, state: STACO2State, n_steps: int, rng: np.random.Generator) -> STACO2State:
-        return advance_by_epochs(self, problem, state, n_steps, rng, staco2_steps)
 
     def pass_over(self, problem: Problem, state: STACO2State, rng: np.random.Generator) -> STACO2State:
         """The state at the beginning of a stage: at the means of the one before."""
@@ -162,17 +150,11 @@ class STACO2(NamedTuple):
         anchors = w.copy(), s.copy(), w.copy(), np.zeros(n), level, np.full(n, t)
         return STACO2State(w.copy(), np.ones(n), s, level, *anchors, state.order, t, t)
 
-    def solution(self, state: STACO2State) -> np.ndarray:
-        return state.w_mean
-
     def dual(self, problem: Problem, state: STACO2State) -> np.ndarray:
         return state.y[:, None] / problem.outer.alpha
 
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        return pair_oracles(self, t)
 
-
-@kernel
+@method(STAGES, {"staco2": STACO2()}, scaling=anchor_slope, first=first_thresholds, strength=check_positive)
 def staco2_steps(problem, state, solver, n_steps, rng):
     w, y, s, level, w_bar, s_bar, w_mean, s_sum, level_mean, touched, order, first, t0 = state
     g, rho, r = problem

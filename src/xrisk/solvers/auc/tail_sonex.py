@@ -4,15 +4,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel, specialise
 from xrisk.functions import prox
 from xrisk.functions.special import clip
-from xrisk.inner.oracle import Oracles, inner_count
+from xrisk.inner.oracle import inner_count
 from xrisk.inner.sides import add_pairs, add_tail_slopes, draw_side, new_side, read_scores, tail_share, tail_value
 from xrisk.problem import Problem
 from xrisk.solvers.card import LIPSCHITZ_INNER, SMOOTH_INNER, MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
 from xrisk.solvers.shared.thresholds import (
+    PARTIAL_AUC,
     TWO_WAY,
     FixedThresholds,
     Tails,
@@ -24,7 +25,6 @@ from xrisk.solvers.shared.thresholds import (
     same_rows,
     sample_sides,
     track_tail,
-    tracked_oracles,
 )
 from xrisk.solvers.shared.tracking import (
     TheoryCorrection,
@@ -122,7 +122,7 @@ class TailSONEX(NamedTuple):
             values="SB" if self.correction == 0.0 else "2SB",
             gradients="SB",
             rate="unknown for tails; smooth g: approximately stationary, v1 n/(SBε⁷), v2 n/(S√Bε⁵)",
-            needs=(TWO_WAY,),
+            needs=(PARTIAL_AUC,),
             theory=(LIPSCHITZ_INNER, SMOOTH_INNER),
         )
 
@@ -131,30 +131,16 @@ class TailSONEX(NamedTuple):
         check_correction(solver.correction, solver.track)
         return problem, solver
 
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return w.copy()
-
     def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> TailSONEXState:
         s, level = first_thresholds(self.first, problem, w)
         order = np.arange(inner_count(problem.inner))
         return TailSONEXState(w.copy(), w.copy(), first_tails(s), level, np.zeros(w.size), w.copy(), order, 0)
 
-    def advance(
-        self, problem: Problem, state: TailSONEXState, n_steps: int, rng: np.random.Generator
-    ) -> TailSONEXState:
-        return specialise(tailsonex_steps, problem, self)(problem, state, self, n_steps, rng)
-
-    def solution(self, state: TailSONEXState) -> np.ndarray:
-        return state.w_mean
-
     def dual(self, problem: Problem, state: TailSONEXState) -> np.ndarray:
         return np.clip((state.tails.u - state.level) / self.nu, 0.0, 1.0 / problem.outer.alpha)[:, None]
 
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        return tracked_oracles(self, t)
 
-
-@kernel
+@method(TWO_WAY, {"tail-sonex": TailSONEX()})
 def tailsonex_steps(problem, state, solver, n_steps, rng):
     w, w_prev, tails, level, v, w_mean, order, t0 = state
     g, rho, r = problem

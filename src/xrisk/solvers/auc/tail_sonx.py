@@ -4,14 +4,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel, specialise
 from xrisk.functions import prox
-from xrisk.inner.oracle import Oracles, inner_count
+from xrisk.inner.oracle import inner_count
 from xrisk.inner.sides import add_pairs, add_tail_slopes, new_side, read_scores, tail_share, tail_value
 from xrisk.problem import Problem
 from xrisk.solvers.card import LIPSCHITZ_INNER, MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
 from xrisk.solvers.shared.thresholds import (
+    PARTIAL_AUC,
     TWO_WAY,
     FixedThresholds,
     Tails,
@@ -23,7 +24,6 @@ from xrisk.solvers.shared.thresholds import (
     same_rows,
     sample_sides,
     track_tail,
-    tracked_oracles,
 )
 from xrisk.solvers.shared.tracking import (
     TheoryCorrection,
@@ -117,7 +117,7 @@ class TailSONX(NamedTuple):
             values="SB" if self.correction == 0.0 else "2SB",
             gradients="SB",
             rate="weakly convex, nearly stationary: v1 n/(SBε⁸), v2 n/(S√Bε⁶)",
-            needs=(TWO_WAY,),
+            needs=(PARTIAL_AUC,),
             theory=(LIPSCHITZ_INNER,),
         )
 
@@ -126,28 +126,16 @@ class TailSONX(NamedTuple):
         check_correction(solver.correction, solver.track)
         return problem, solver
 
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return w.copy()
-
     def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> TailSONXState:
         s, level = first_thresholds(self.first, problem, w)
         order = np.arange(inner_count(problem.inner))
         return TailSONXState(w.copy(), w.copy(), first_tails(s), level, w.copy(), order, 0)
 
-    def advance(self, problem: Problem, state: TailSONXState, n_steps: int, rng: np.random.Generator) -> TailSONXState:
-        return specialise(tailsonx_steps, problem, self)(problem, state, self, n_steps, rng)
-
-    def solution(self, state: TailSONXState) -> np.ndarray:
-        return state.w_mean
-
     def dual(self, problem: Problem, state: TailSONXState) -> np.ndarray:
         return np.where(state.tails.u > state.level, 1.0 / problem.outer.alpha, 0.0)[:, None]
 
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        return tracked_oracles(self, t)
 
-
-@kernel
+@method(TWO_WAY, {"tail-sonx": TailSONX()})
 def tailsonx_steps(problem, state, solver, n_steps, rng):
     w, w_prev, tails, level, w_mean, order, t0 = state
     g, rho, r = problem

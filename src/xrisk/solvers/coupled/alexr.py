@@ -4,11 +4,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel, specialise, worthwhile
+from xrisk.compile import kernel, worthwhile
 from xrisk.functions import WithThreshold, prox
 from xrisk.generic import generic
 from xrisk.inner.oracle import (
-    Oracles,
     batch_value,
     batch_values,
     batch_vjp,
@@ -20,7 +19,7 @@ from xrisk.inner.oracle import (
     uniform_index,
 )
 from xrisk.problem import Problem, ThresholdBounds, coupled, coupled_start, is_risk
-from xrisk.solvers.base import known_omega, prepare_coupled
+from xrisk.solvers.base import COUPLED, known_omega, prepare_coupled
 from xrisk.solvers.card import (
     CONVEX_COUPLING,
     LIPSCHITZ_INNER,
@@ -30,6 +29,7 @@ from xrisk.solvers.card import (
     MethodCard,
     Need,
 )
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import (
     Decreasing,
     PolynomialAverage,
@@ -48,7 +48,7 @@ from xrisk.solvers.shared.mirror import (
     mirror_start,
     mirror_step,
 )
-from xrisk.solvers.shared.pairing import FreshBatch, draws_again, looks_back
+from xrisk.solvers.shared.pairing import FreshBatch, SameBatch, draws_again, looks_back
 
 DISTANCE = "in (μ/2)‖x − x*‖²"
 CONVEX_RATE = "convex √(n/S)/ε + nσ₀²/(BSε²) + σ₁²/(Bε²) + δ²/(Sε²), with a kink in g + 1/ε², in the objective"
@@ -179,8 +179,6 @@ class ALEXR(NamedTuple):
     def prepare(self, problem: Problem) -> tuple[Problem, "ALEXR"]:
         check_bounds(problem, self.threshold)
         problem, solver = prepare_coupled(coupled(problem, self.threshold), self)
-        if not mirror_step.implemented(self.mirror):
-            raise TypeError(f"mirror must be a spec that implements mirror_step, got {self.mirror!r}")
         mirror_check(self.mirror, problem.outer)
         if not draws_again.implemented(self.pairing) or looks_back(self.pairing):
             raise TypeError(f"pairing must be FreshBatch() or SameBatch(), got {self.pairing!r}")
@@ -197,20 +195,10 @@ class ALEXR(NamedTuple):
         z[1:], y[1:] = z[0], y[0]
         return ALEXRState(x.copy(), x.copy(), z, x.copy(), y, np.zeros(n, dtype=np.int64), np.arange(n), 0)
 
-    def advance(self, problem: Problem, state: ALEXRState, n_steps: int, rng: np.random.Generator) -> ALEXRState:
-        return specialise(alexr_steps, problem, self)(problem, state, self, n_steps, rng)
-
-    def solution(self, state: ALEXRState) -> np.ndarray:
-        return state.w_mean
-
     def dual(self, problem: Problem, state: ALEXRState) -> np.ndarray:
         y_mean = state.y_mean.copy()
         worthwhile(averaged_duals, y_mean.size, problem.outer, self)(problem.outer, self, state, y_mean)
         return y_mean
-
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        samples = t * (self.blocks or 0) * self.batch * inner_dim(problem.inner)
-        return Oracles(values=samples if self.theta == 0.0 else 2 * samples, gradients=samples)
 
 
 @known_omega.of(ALEXR)
@@ -254,7 +242,16 @@ def averaged_duals(f, solver, state, y_mean):
             y_mean[i, j] = y[j] + kept * (y_mean[i, j] - y[j])
 
 
-@kernel
+@method(
+    COUPLED,
+    {
+        "alexr": ALEXR(),
+        "alexr-theta0": ALEXR(theta=0.0),
+        "alexr-conjugate": ALEXR(mirror=Conjugate()),
+        "alexr-same": ALEXR(pairing=SameBatch()),
+    },
+    mirror=mirror_step,
+)
 def alexr_steps(problem, state, solver, n_steps, rng):
     w, w_prev, z, w_mean, y_mean, touched, order, t0 = state
     g, f, r = problem

@@ -13,6 +13,7 @@ from xrisk.problem import Problem, coupled
 from xrisk.solvers.base import check_count, check_positive, check_state, whole
 from xrisk.solvers.card import LIPSCHITZ_OUTER, MONOTONE_OUTER, MethodCard
 from xrisk.solvers.coupled.alexr import ALEXR, ALEXRState, check_bounds
+from xrisk.solvers.method import register
 from xrisk.solvers.schedules import check_fraction
 
 
@@ -169,3 +170,12 @@ def smoothed(problem: Problem, nu: float) -> Problem:
 def _(solver, state):
     if not state.inner.t < solver.length:
         raise ValueError(f"inner.t must be below the length of a stage, {solver.length}, got {state.inner.t}")
+
+
+register(
+    {
+        "alexr-dl": ALEXRDL(),
+        "alexr-dl-smoothed": ALEXRDL(smoothing=0.05),
+        "alexr2": ALEXRDL(length=100, smoothing=0.05, momentum=0.5),
+    }
+)

@@ -4,10 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel, specialise
 from xrisk.functions import block_slope, prox
 from xrisk.inner.oracle import (
-    Oracles,
     batch_value,
     batch_vjp,
     draw,
@@ -16,9 +14,10 @@ from xrisk.inner.oracle import (
     new_batch,
     shares_batch,
 )
-from xrisk.problem import Problem, coupled_start
-from xrisk.solvers.base import prepare_coupled
+from xrisk.problem import Problem
+from xrisk.solvers.base import COUPLED
 from xrisk.solvers.card import LIPSCHITZ_OUTER, MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
 from xrisk.solvers.shared.tracking import average_into, first_duals, next_block, visit_weight
 
@@ -88,30 +87,11 @@ class BSGD(NamedTuple):
             theory=(LIPSCHITZ_OUTER,),
         )
 
-    def prepare(self, problem: Problem) -> tuple[Problem, "BSGD"]:
-        return prepare_coupled(problem, self)
-
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return coupled_start(problem, w)
-
     def init(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> BSGDState:
         return BSGDState(x.copy(), x.copy(), first_duals(problem), np.arange(inner_count(problem.inner)), 0)
 
-    def advance(self, problem: Problem, state: BSGDState, n_steps: int, rng: np.random.Generator) -> BSGDState:
-        return specialise(bsgd_steps, problem, self)(problem, state, self, n_steps, rng)
 
-    def solution(self, state: BSGDState) -> np.ndarray:
-        return state.w_mean
-
-    def dual(self, problem: Problem, state: BSGDState) -> np.ndarray:
-        return state.y_mean.copy()
-
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        samples = t * (self.blocks or 0) * self.batch * inner_dim(problem.inner)
-        return Oracles(values=samples, gradients=samples)
-
-
-@kernel
+@method(COUPLED, {"bsgd": BSGD()})
 def bsgd_steps(problem, state, solver, n_steps, rng):
     w, w_mean, y_mean, order, t0 = state
     g, f, r = problem

@@ -4,14 +4,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel, specialise
 from xrisk.functions import Identity, prox
 from xrisk.inner.oracle import Oracles, batch_vjp, draw, inner_count, inner_pooled, inner_shares, new_batch
 from xrisk.problem import Problem
-from xrisk.solvers.base import prepare_as_stated
+from xrisk.solvers.base import AS_STATED, prepare_as_stated
 from xrisk.solvers.card import POOLED, MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
-from xrisk.solvers.shared.rows import EQUAL_MASSES, check_inertia
+from xrisk.solvers.shared.rows import EQUAL_MASSES
 from xrisk.solvers.shared.tracking import average_into
 
 
@@ -80,22 +80,10 @@ class MomentumSGD(NamedTuple):
 
     def prepare(self, problem: Problem) -> tuple[Problem, "MomentumSGD"]:
         problem, solver = prepare_as_stated(problem, self)
-        check_inertia("inertia", solver.inertia)
         return problem._replace(outer=Identity()), solver
-
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return w.copy()
 
     def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> MomentumSGDState:
         return MomentumSGDState(w.copy(), np.zeros(w.size), w.copy(), 0)
-
-    def advance(
-        self, problem: Problem, state: MomentumSGDState, n_steps: int, rng: np.random.Generator
-    ) -> MomentumSGDState:
-        return specialise(momentumsgd_steps, problem, self)(problem, state, self, n_steps, rng)
-
-    def solution(self, state: MomentumSGDState) -> np.ndarray:
-        return state.w_mean
 
     def dual(self, problem: Problem, state: MomentumSGDState) -> np.ndarray:
         return inner_count(problem.inner) * inner_shares(problem.inner)
@@ -104,7 +92,7 @@ class MomentumSGD(NamedTuple):
         return Oracles(values=0, gradients=t * self.batch)
 
 
-@kernel
+@method(AS_STATED, {"sgd-momentum": MomentumSGD()})
 def momentumsgd_steps(problem, state, solver, n_steps, rng):
     w, v, w_mean, t0 = state
     g, r = inner_pooled(problem.inner), problem.penalty

@@ -4,23 +4,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel, specialise
 from xrisk.functions import block_slope, prox
 from xrisk.generic import generic
 from xrisk.inner.oracle import (
-    Oracles,
     batch_value,
     batch_values,
     batch_vjp,
     draw,
     inner_count,
-    inner_dim,
     new_batch,
     shares_batch,
 )
-from xrisk.problem import Problem, coupled_start
-from xrisk.solvers.base import prepare_coupled
+from xrisk.problem import Problem
+from xrisk.solvers.base import COUPLED, prepare_coupled
 from xrisk.solvers.card import LIPSCHITZ_OUTER, SMOOTH_INNER, SMOOTH_OUTER, MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
 from xrisk.solvers.shared.tracking import (
     TheoryCorrection,
@@ -192,38 +190,19 @@ class MSVR(NamedTuple):
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "MSVR"]:
-        if not compares.implemented(self.gradient):
-            raise TypeError(f"gradient must be CorrectedGradient() or AveragedGradient(), got {self.gradient!r}")
-        if not step_along.implemented(self.scaling):
-            raise TypeError(f"scaling must be PlainStep() or UnitStep(), got {self.scaling!r}")
         problem, solver = prepare_coupled(problem, self)
         check_correction(solver.correction, solver.track)
         return problem, solver
-
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return coupled_start(problem, w)
 
     def init(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> MSVRState:
         n, y = inner_count(problem.inner), first_duals(problem)
         u, u_prev, touched = np.zeros_like(y), np.zeros_like(y), np.full(n, -2)
         return MSVRState(x.copy(), x.copy(), u, u_prev, touched, np.zeros(x.size), x.copy(), y, np.arange(n), 0)
 
-    def advance(self, problem: Problem, state: MSVRState, n_steps: int, rng: np.random.Generator) -> MSVRState:
-        return specialise(msvr_steps, problem, self)(problem, state, self, n_steps, rng)
 
-    def solution(self, state: MSVRState) -> np.ndarray:
-        return state.w_mean
-
-    def dual(self, problem: Problem, state: MSVRState) -> np.ndarray:
-        return state.y_mean.copy()
-
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        samples = t * (self.blocks or 0) * self.batch * inner_dim(problem.inner)
-        values = 2 * samples if corrects(self.correction) else samples
-        return Oracles(values, gradients=2 * samples if compares(self.gradient) else samples)
-
-
-@kernel
+@method(
+    COUPLED, {"msvr-v1": MSVR(gradient=AveragedGradient()), "msvr-v2": MSVR()}, gradient=compares, scaling=step_along
+)
 def msvr_steps(problem, state, solver, n_steps, rng):
     w, w_prev, u, u_prev, touched, v, w_mean, y_mean, order, t0 = state
     g, f, r = problem

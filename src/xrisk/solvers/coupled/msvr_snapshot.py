@@ -4,10 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel
 from xrisk.functions import block_slope, prox
 from xrisk.inner.oracle import (
-    Oracles,
     batch_value,
     batch_values,
     batch_vjp,
@@ -16,16 +14,16 @@ from xrisk.inner.oracle import (
     exact_vjp,
     inner_count,
     inner_dim,
-    inner_samples,
     new_batch,
     shares_batch,
 )
-from xrisk.problem import Problem, block_slopes, coupled_start
-from xrisk.solvers.base import prepare_coupled
+from xrisk.problem import Problem, block_slopes
+from xrisk.solvers.base import COUPLED, prepare_coupled
 from xrisk.solvers.card import FULL_PASSES, LIPSCHITZ_OUTER, SMOOTH_INNER, MethodCard
 from xrisk.solvers.coupled.msvr import SMOOTH
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
-from xrisk.solvers.shared.epochs import advance_by_epochs, epochs_begun, settled_epoch
+from xrisk.solvers.shared.epochs import settled_epoch
 from xrisk.solvers.shared.tracking import (
     TheoryCorrection,
     assign,
@@ -135,9 +133,6 @@ class SnapshotMSVR(NamedTuple):
         sampled = solver.blocks * solver.batch * inner_dim(problem.inner)
         return problem, solver._replace(epoch=settled_epoch(self.epoch, problem, sampled))
 
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return coupled_start(problem, w)
-
     def init(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> SnapshotMSVRState:
         n, d, y = inner_count(problem.inner), x.size, first_duals(problem)
         blocks = [np.zeros_like(y) for _ in range(4)]
@@ -146,11 +141,6 @@ class SnapshotMSVR(NamedTuple):
             *(x.copy(), blocks[2], blocks[3], np.zeros(d)),
             *(x.copy(), y, np.arange(n), 0),
         )
-
-    def advance(
-        self, problem: Problem, state: SnapshotMSVRState, n_steps: int, rng: np.random.Generator
-    ) -> SnapshotMSVRState:
-        return advance_by_epochs(self, problem, state, n_steps, rng, snapshotmsvr_steps)
 
     def pass_over(self, problem: Problem, state: SnapshotMSVRState, rng: np.random.Generator) -> SnapshotMSVRState:
         """The state with its snapshot here; the first one sets the tracked values."""
@@ -161,19 +151,8 @@ class SnapshotMSVR(NamedTuple):
         exact_vjp(problem.inner, state.w, y_hat / y_hat.shape[0], full)
         return state._replace(u=u, w_hat=state.w.copy(), means=means, y_hat=y_hat, full=full)
 
-    def solution(self, state: SnapshotMSVRState) -> np.ndarray:
-        return state.w_mean
 
-    def dual(self, problem: Problem, state: SnapshotMSVRState) -> np.ndarray:
-        return state.y_mean.copy()
-
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        sampled = 3 * t * (self.blocks or 0) * self.batch * inner_dim(problem.inner)
-        passes = epochs_begun(self.epoch, t) * inner_samples(problem.inner)
-        return Oracles(sampled + passes, sampled + passes)
-
-
-@kernel
+@method(COUPLED, {"msvr-v3": SnapshotMSVR()})
 def snapshotmsvr_steps(problem, state, solver, n_steps, rng):
     w, w_prev, u, u_prev, touched, v, w_hat, means, y_hat, full, w_mean, y_mean, order, t0 = state
     g, f, r = problem

@@ -4,11 +4,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel, specialise
 from xrisk.functions import block_slope, prox
 from xrisk.functions.parameters import positive
 from xrisk.inner.oracle import (
-    Oracles,
     batch_value,
     batch_vjp,
     draw,
@@ -17,11 +15,11 @@ from xrisk.inner.oracle import (
     new_batch,
     shares_batch,
 )
-from xrisk.problem import Problem, coupled_start
-from xrisk.solvers.base import prepare_coupled
+from xrisk.problem import Problem
+from xrisk.solvers.base import COUPLED, prepare_coupled
 from xrisk.solvers.card import LIPSCHITZ_OUTER, SMOOTH_INNER, SMOOTH_OUTER, MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
-from xrisk.solvers.shared.stacked import stacked_oracles
 from xrisk.solvers.shared.tracking import average_into, first_duals, next_block
 
 
@@ -107,34 +105,17 @@ class NASA(NamedTuple):
 
     def prepare(self, problem: Problem) -> tuple[Problem, "NASA"]:
         problem, solver = prepare_coupled(problem, self)
-        for name in ("curvature", "gradient_gain", "value_gain"):
-            positive(name, getattr(solver, name))
         largest = 1.0 / max(1.0, solver.gradient_gain, solver.value_gain)
         if rate(solver.step, 0) > largest:
             raise ValueError(f"step must be at most 1/max(1, gradient_gain, value_gain), {largest}, got {self.step!r}")
         return problem, solver
 
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return coupled_start(problem, w)
-
     def init(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> NASAState:
         n, m = inner_count(problem.inner), inner_dim(problem.inner)
         return NASAState(x.copy(), np.zeros((n, m)), np.zeros(x.size), x.copy(), first_duals(problem), np.arange(n), 0)
 
-    def advance(self, problem: Problem, state: NASAState, n_steps: int, rng: np.random.Generator) -> NASAState:
-        return specialise(nasa_steps, problem, self)(problem, state, self, n_steps, rng)
 
-    def solution(self, state: NASAState) -> np.ndarray:
-        return state.w_mean
-
-    def dual(self, problem: Problem, state: NASAState) -> np.ndarray:
-        return state.y_mean.copy()
-
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        return stacked_oracles(problem, self, t)
-
-
-@kernel
+@method(COUPLED, {"nasa": NASA()}, **dict.fromkeys(("curvature", "gradient_gain", "value_gain"), positive))
 def nasa_steps(problem, state, solver, n_steps, rng):
     w, u, v, w_mean, y_mean, order, t0 = state
     g, f, r = problem

@@ -4,10 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel, specialise
 from xrisk.functions import block_dual_step, prox
 from xrisk.inner.oracle import (
-    Oracles,
     batch_value,
     batch_vjp,
     draw,
@@ -15,11 +13,11 @@ from xrisk.inner.oracle import (
     new_batch,
     shares_batch,
 )
-from xrisk.problem import Problem, coupled_start
-from xrisk.solvers.base import prepare_coupled
+from xrisk.problem import Problem
+from xrisk.solvers.base import COUPLED
 from xrisk.solvers.card import CONVEX_COUPLING, LIPSCHITZ_OUTER, SMOOTH_INNER, MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
-from xrisk.solvers.shared.stacked import stacked_oracles
 from xrisk.solvers.shared.tracking import average_into, first_duals, next_block
 
 
@@ -99,30 +97,12 @@ class SAPD(NamedTuple):
             theory=(SMOOTH_INNER, LIPSCHITZ_OUTER, CONVEX_COUPLING),
         )
 
-    def prepare(self, problem: Problem) -> tuple[Problem, "SAPD"]:
-        return prepare_coupled(problem, self)
-
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return coupled_start(problem, w)
-
     def init(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> SAPDState:
         y = first_duals(problem)
         return SAPDState(x.copy(), y, np.zeros_like(y), x.copy(), y.copy(), np.arange(inner_count(problem.inner)), 0)
 
-    def advance(self, problem: Problem, state: SAPDState, n_steps: int, rng: np.random.Generator) -> SAPDState:
-        return specialise(sapd_steps, problem, self)(problem, state, self, n_steps, rng)
 
-    def solution(self, state: SAPDState) -> np.ndarray:
-        return state.w_mean
-
-    def dual(self, problem: Problem, state: SAPDState) -> np.ndarray:
-        return state.y_mean.copy()
-
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        return stacked_oracles(problem, self, t)
-
-
-@kernel
+@method(COUPLED, {"sapd": SAPD()})
 def sapd_steps(problem, state, solver, n_steps, rng):
     w, y, p, w_mean, y_mean, order, t0 = state
     g, f, r = problem

@@ -4,10 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel, specialise
 from xrisk.functions import block_slope, prox
 from xrisk.inner.oracle import (
-    Oracles,
     batch_value,
     batch_vjp,
     draw,
@@ -16,11 +14,11 @@ from xrisk.inner.oracle import (
     new_batch,
     shares_batch,
 )
-from xrisk.problem import Problem, coupled_start
-from xrisk.solvers.base import prepare_coupled
+from xrisk.problem import Problem
+from xrisk.solvers.base import COUPLED
 from xrisk.solvers.card import LIPSCHITZ_OUTER, SMOOTH_OUTER, MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
-from xrisk.solvers.shared.stacked import stacked_oracles
 from xrisk.solvers.shared.tracking import average_into, first_duals, next_block
 
 
@@ -95,30 +93,12 @@ class SCGD(NamedTuple):
             theory=(SMOOTH_OUTER, LIPSCHITZ_OUTER),
         )
 
-    def prepare(self, problem: Problem) -> tuple[Problem, "SCGD"]:
-        return prepare_coupled(problem, self)
-
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return coupled_start(problem, w)
-
     def init(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> SCGDState:
         n, m = inner_count(problem.inner), inner_dim(problem.inner)
         return SCGDState(x.copy(), np.zeros((n, m)), x.copy(), first_duals(problem), np.arange(n), 0)
 
-    def advance(self, problem: Problem, state: SCGDState, n_steps: int, rng: np.random.Generator) -> SCGDState:
-        return specialise(scgd_steps, problem, self)(problem, state, self, n_steps, rng)
 
-    def solution(self, state: SCGDState) -> np.ndarray:
-        return state.w_mean
-
-    def dual(self, problem: Problem, state: SCGDState) -> np.ndarray:
-        return state.y_mean.copy()
-
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        return stacked_oracles(problem, self, t)
-
-
-@kernel
+@method(COUPLED, {"scgd": SCGD()})
 def scgd_steps(problem, state, solver, n_steps, rng):
     w, u, w_mean, y_mean, order, t0 = state
     g, f, r = problem

@@ -4,7 +4,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel, specialise
 from xrisk.functions import Identity, prox
 from xrisk.inner.oracle import (
     Oracles,
@@ -19,8 +18,9 @@ from xrisk.inner.oracle import (
     uniform_index,
 )
 from xrisk.problem import Problem
-from xrisk.solvers.base import prepare_as_stated
+from xrisk.solvers.base import AS_STATED, prepare_as_stated
 from xrisk.solvers.card import POOLED, MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
 
 
@@ -82,7 +82,7 @@ class SGD(NamedTuple):
             "Robbins and Monro 1951; ALEXR, section 9.1",
             "verified",
             values="0",
-            gradients="SB",
+            gradients="B",
             rate="convex 1/ε², strongly convex 1/(με), both for the mean over all rows",
             needs=(POOLED,),
         )
@@ -91,17 +91,8 @@ class SGD(NamedTuple):
         problem, solver = prepare_as_stated(problem, self)
         return problem._replace(outer=Identity()), solver
 
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return w.copy()
-
     def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> SGDState:
         return SGDState(w.copy(), w.copy(), 0)
-
-    def advance(self, problem: Problem, state: SGDState, n_steps: int, rng: np.random.Generator) -> SGDState:
-        return specialise(sgd_steps, problem, self)(problem, state, self, n_steps, rng)
-
-    def solution(self, state: SGDState) -> np.ndarray:
-        return state.w_mean
 
     def dual(self, problem: Problem, state: SGDState) -> np.ndarray:
         return inner_count(problem.inner) * inner_shares(problem.inner)
@@ -176,25 +167,14 @@ class UpweightedSGD(NamedTuple):
         problem, solver = prepare_as_stated(problem, self)
         return problem._replace(outer=Identity()), solver
 
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return w.copy()
-
     def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> "UpweightedSGDState":
         return UpweightedSGDState(w.copy(), w.copy(), np.arange(inner_count(problem.inner)), 0)
-
-    def advance(
-        self, problem: Problem, state: "UpweightedSGDState", n_steps: int, rng: np.random.Generator
-    ) -> "UpweightedSGDState":
-        return specialise(upweightedsgd_steps, problem, self)(problem, state, self, n_steps, rng)
 
     def solution(self, state: "UpweightedSGDState") -> np.ndarray:
         return state.w_mean
 
     def dual(self, problem: Problem, state: "UpweightedSGDState") -> np.ndarray:
         return np.ones((inner_count(problem.inner), inner_dim(problem.inner)))
-
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        return Oracles(values=0, gradients=t * (self.blocks or 0) * self.batch * inner_dim(problem.inner))
 
 
 class UpweightedSGDState(NamedTuple):
@@ -204,7 +184,7 @@ class UpweightedSGDState(NamedTuple):
     t: int  # iterations done
 
 
-@kernel
+@method(AS_STATED, {"sgd": SGD()})
 def sgd_steps(problem, state, solver, n_steps, rng):
     w, w_mean, t0 = state
     g, r = inner_pooled(problem.inner), problem.penalty
@@ -224,7 +204,7 @@ def sgd_steps(problem, state, solver, n_steps, rng):
     return SGDState(w, w_mean, t0 + n_steps)
 
 
-@kernel
+@method(AS_STATED, {"sgd-uw": UpweightedSGD()})
 def upweightedsgd_steps(problem, state, solver, n_steps, rng):
     w, w_mean, order, t0 = state
     g, r = problem.inner, problem.penalty

@@ -4,22 +4,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel, specialise
 from xrisk.functions import block_dual_step, prox
 from xrisk.inner.oracle import (
-    Oracles,
     batch_value,
     batch_values,
     batch_vjp,
     draw,
     inner_count,
-    inner_dim,
     new_batch,
     shares_batch,
 )
-from xrisk.problem import Problem, coupled_start
-from xrisk.solvers.base import prepare_coupled
+from xrisk.problem import Problem
+from xrisk.solvers.base import COUPLED, prepare_coupled
 from xrisk.solvers.card import LIPSCHITZ_OUTER, MONOTONE_OUTER, SMOOTH_INNER, MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
 from xrisk.solvers.shared.tracking import (
     TheoryCorrection,
@@ -124,33 +122,15 @@ class SONEX(NamedTuple):
     def prepare(self, problem: Problem) -> tuple[Problem, "SONEX"]:
         problem, solver = prepare_coupled(problem, self)
         check_correction(solver.correction, solver.track)
-        if not (isinstance(solver.nu, float) and 0.0 < solver.nu < np.inf):
-            raise ValueError(f"nu must be positive, got {self.nu!r}")
         return problem, solver
-
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return coupled_start(problem, w)
 
     def init(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> SONEXState:
         n, y = inner_count(problem.inner), first_duals(problem)
         seen, v = np.zeros(n, dtype=bool), np.zeros(x.size)
         return SONEXState(x.copy(), x.copy(), np.zeros_like(y), seen, v, x.copy(), y, np.arange(n), 0)
 
-    def advance(self, problem: Problem, state: SONEXState, n_steps: int, rng: np.random.Generator) -> SONEXState:
-        return specialise(sonex_steps, problem, self)(problem, state, self, n_steps, rng)
 
-    def solution(self, state: SONEXState) -> np.ndarray:
-        return state.w_mean
-
-    def dual(self, problem: Problem, state: SONEXState) -> np.ndarray:
-        return state.y_mean.copy()
-
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        samples = t * (self.blocks or 0) * self.batch * inner_dim(problem.inner)
-        return Oracles(values=2 * samples if corrects(self.correction) else samples, gradients=samples)
-
-
-@kernel
+@method(COUPLED, {"sonex-v1": SONEX(correction=0.0), "sonex-v2": SONEX()})
 def sonex_steps(problem, state, solver, n_steps, rng):
     w, w_prev, u, seen, v, w_mean, y_mean, order, t0 = state
     g, f, r = problem

@@ -4,22 +4,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel, specialise
 from xrisk.functions import block_slope, prox
 from xrisk.inner.oracle import (
-    Oracles,
     batch_value,
     batch_values,
     batch_vjp,
     draw,
     inner_count,
-    inner_dim,
     new_batch,
     shares_batch,
 )
-from xrisk.problem import Problem, coupled_start
-from xrisk.solvers.base import prepare_coupled
+from xrisk.problem import Problem
+from xrisk.solvers.base import COUPLED, prepare_coupled
 from xrisk.solvers.card import LIPSCHITZ_OUTER, MONOTONE_OUTER, MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
 from xrisk.solvers.shared.tracking import (
     TheoryCorrection,
@@ -118,29 +116,13 @@ class SONX(NamedTuple):
         check_correction(solver.correction, solver.track)
         return problem, solver
 
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return coupled_start(problem, w)
-
     def init(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> SONXState:
         n, y = inner_count(problem.inner), first_duals(problem)
         seen = np.zeros(n, dtype=bool)
         return SONXState(x.copy(), x.copy(), np.zeros_like(y), seen, x.copy(), y, np.arange(n), 0)
 
-    def advance(self, problem: Problem, state: SONXState, n_steps: int, rng: np.random.Generator) -> SONXState:
-        return specialise(sonx_steps, problem, self)(problem, state, self, n_steps, rng)
 
-    def solution(self, state: SONXState) -> np.ndarray:
-        return state.w_mean
-
-    def dual(self, problem: Problem, state: SONXState) -> np.ndarray:
-        return state.y_mean.copy()
-
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        samples = t * (self.blocks or 0) * self.batch * inner_dim(problem.inner)
-        return Oracles(values=2 * samples if corrects(self.correction) else samples, gradients=samples)
-
-
-@kernel
+@method(COUPLED, {"sonx-v1": SONX(correction=0.0), "sonx-v2": SONX()})
 def sonx_steps(problem, state, solver, n_steps, rng):
     w, w_prev, u, seen, w_mean, y_mean, order, t0 = state
     g, f, r = problem

@@ -4,10 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel, specialise
 from xrisk.functions import block_slope, prox
 from xrisk.inner.oracle import (
-    Oracles,
     batch_value,
     batch_vjp,
     draw,
@@ -16,11 +14,12 @@ from xrisk.inner.oracle import (
     new_batch,
     shares_batch,
 )
-from xrisk.problem import Problem, block_slopes, coupled_start
-from xrisk.solvers.base import prepare_coupled
+from xrisk.problem import Problem, block_slopes
+from xrisk.solvers.base import COUPLED
 from xrisk.solvers.card import LIPSCHITZ_OUTER, SMOOTH_INNER, SMOOTH_OUTER, MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
-from xrisk.solvers.shared.pairing import FreshBatch, draws_again, looks_back
+from xrisk.solvers.shared.pairing import FreshBatch, SameBatch, draws_again, looks_back
 from xrisk.solvers.shared.tracking import assign, average_into, next_block
 
 
@@ -103,35 +102,25 @@ class SOX(NamedTuple):
             theory=(SMOOTH_OUTER, LIPSCHITZ_OUTER, SMOOTH_INNER),
         )
 
-    def prepare(self, problem: Problem) -> tuple[Problem, "SOX"]:
-        if not draws_again.implemented(self.pairing):
-            raise TypeError(f"pairing must be FreshBatch(), OldValue() or SameBatch(), got {self.pairing!r}")
-        return prepare_coupled(problem, self)
-
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return coupled_start(problem, w)
-
     def init(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> SOXState:
         n, m = inner_count(problem.inner), inner_dim(problem.inner)
         return SOXState(
             x.copy(), np.zeros((n, m)), np.zeros(n, dtype=bool), np.zeros(x.size), x.copy(), np.arange(n), 0
         )
 
-    def advance(self, problem: Problem, state: SOXState, n_steps: int, rng: np.random.Generator) -> SOXState:
-        return specialise(sox_steps, problem, self)(problem, state, self, n_steps, rng)
-
-    def solution(self, state: SOXState) -> np.ndarray:
-        return state.w_mean
-
     def dual(self, problem: Problem, state: SOXState) -> np.ndarray:
         return block_slopes(problem.outer, state.u)
 
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        samples = t * (self.blocks or 0) * self.batch * inner_dim(problem.inner)
-        return Oracles(values=samples, gradients=samples)
 
-
-@kernel
+@method(
+    COUPLED,
+    {
+        "sox": SOX(),
+        "sox-momentum": SOX(momentum=0.1),
+        "sox-same": SOX(pairing=SameBatch()),
+    },
+    pairing=draws_again,
+)
 def sox_steps(problem, state, solver, n_steps, rng):
     w, u, seen, v, w_mean, order, t0 = state
     g, f, r = problem

@@ -4,10 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel, specialise
 from xrisk.functions import block_slope, prox
 from xrisk.inner.oracle import (
-    Oracles,
     batch_value,
     batch_vjp,
     draw,
@@ -16,9 +14,10 @@ from xrisk.inner.oracle import (
     new_batch,
     shares_batch,
 )
-from xrisk.problem import Problem, coupled_start
-from xrisk.solvers.base import prepare_coupled
+from xrisk.problem import Problem
+from xrisk.solvers.base import COUPLED
 from xrisk.solvers.card import CONVEX_COUPLING, LIPSCHITZ_OUTER, SMOOTH_INNER, SMOOTH_OUTER, MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import (
     Decreasing,
     PolynomialAverage,
@@ -27,7 +26,7 @@ from xrisk.solvers.schedules import (
     check_fraction,
     rate,
 )
-from xrisk.solvers.shared.stacked import add_jvp, linear_oracles
+from xrisk.solvers.shared.stacked import add_jvp
 from xrisk.solvers.shared.tracking import average_into, first_duals, next_block
 
 
@@ -113,33 +112,13 @@ class SSD(NamedTuple):
             theory=(SMOOTH_INNER, LIPSCHITZ_OUTER, CONVEX_COUPLING),
         )
 
-    def prepare(self, problem: Problem) -> tuple[Problem, "SSD"]:
-        problem, solver = prepare_coupled(problem, self)
-        check_fraction("track_point", solver.track_point)
-        return problem, solver
-
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return coupled_start(problem, w)
-
     def init(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> SSDState:
         n, m = inner_count(problem.inner), inner_dim(problem.inner)
         y = first_duals(problem)
         return SSDState(x.copy(), x.copy(), x.copy(), np.zeros((n, m)), x.copy(), y, np.arange(n), 0)
 
-    def advance(self, problem: Problem, state: SSDState, n_steps: int, rng: np.random.Generator) -> SSDState:
-        return specialise(ssd_steps, problem, self)(problem, state, self, n_steps, rng)
 
-    def solution(self, state: SSDState) -> np.ndarray:
-        return state.w_mean
-
-    def dual(self, problem: Problem, state: SSDState) -> np.ndarray:
-        return state.y_mean.copy()
-
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        return linear_oracles(problem, self, t)
-
-
-@kernel
+@method(COUPLED, {"ssd": SSD()}, track_point=check_fraction)
 def ssd_steps(problem, state, solver, n_steps, rng):
     w, w_prev, p, u, w_mean, y_mean, order, t0 = state
     g, f, r = problem

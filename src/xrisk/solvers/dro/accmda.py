@@ -6,24 +6,24 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
-from xrisk.compile import kernel, specialise
 from xrisk.functions import KLBallRisk, KLRisk, prox
 from xrisk.functions.ambiguity import kl_divergence
 from xrisk.functions.simplex import project_simplex
 from xrisk.functions.special import wright_omega
 from xrisk.generic import generic
-from xrisk.inner.oracle import Oracles, inner_count
+from xrisk.inner.oracle import inner_count
 from xrisk.problem import Problem
 from xrisk.solvers.card import SMOOTH_INNER, MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
 from xrisk.solvers.shared.rows import (
     EQUAL_MASSES,
     KL_RISK,
     ROWS,
+    SINGLE_ROWS,
     add_gradients,
     draw_rows,
     new_rows,
-    prepare_rows,
     raise_least,
     read_losses,
     temperature_range,
@@ -191,32 +191,17 @@ class AccMDA(NamedTuple):
             values="2B",
             gradients="2B",
             rate="non-convex, strongly concave 1/ε³, O(n) per iteration",
-            needs=(ROWS, KL_RISK, EQUAL_MASSES),
+            needs=(SINGLE_ROWS, KL_RISK, EQUAL_MASSES),
             theory=(SMOOTH_INNER,),
         )
-
-    def prepare(self, problem: Problem) -> tuple[Problem, "AccMDA"]:
-        return prepare_rows(problem, self)
-
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return w.copy()
 
     def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> AccMDAState:
         n = inner_count(problem.inner)
         p = np.full(n, 1.0 / n)
         return AccMDAState(w.copy(), p, np.zeros(w.size), np.zeros(n), w.copy(), p.copy(), 0)
 
-    def advance(self, problem: Problem, state: AccMDAState, n_steps: int, rng: np.random.Generator) -> AccMDAState:
-        return specialise(accmda_steps, problem, self)(problem, state, self, n_steps, rng)
-
-    def solution(self, state: AccMDAState) -> np.ndarray:
-        return state.w_mean
-
     def dual(self, problem: Problem, state: AccMDAState) -> np.ndarray:
         return state.p_mean.size * state.p_mean[:, None]
-
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        return Oracles(values=2 * t * self.batch, gradients=2 * t * self.batch)
 
 
 @register_jitable
@@ -232,7 +217,7 @@ def add_saddle_slopes(g, w, p, lam, batch, scale, v, y):
         y[i] -= scale * lam * (math.log(n * p[i]) + 1.0)
 
 
-@kernel
+@method(ROWS, {"accmda": AccMDA()})
 def accmda_steps(problem, state, solver, n_steps, rng):
     w, p, v, y, w_mean, p_mean, t0 = state
     g, rho, r = problem

@@ -4,16 +4,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel, specialise
 from xrisk.functions import prox
 from xrisk.functions.special import clip, norm
-from xrisk.inner.oracle import Oracles, inner_count
+from xrisk.inner.oracle import inner_count
 from xrisk.problem import Problem
 from xrisk.solvers.card import SMOOTH_INNER, MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
 from xrisk.solvers.shared.rows import (
     KL_RISK,
     ROWS,
+    SINGLE_ROWS,
     add_gradients,
     ball_radius,
     divergence_limit,
@@ -23,14 +24,13 @@ from xrisk.solvers.shared.rows import (
     mean_loss,
     move,
     new_rows,
-    prepare_rows,
     read_losses,
     shorten,
     storm_scale,
     temperature_range,
     tilt,
     with_temperature,
-    worst_weights,
+    worst_weights_at,
 )
 from xrisk.solvers.shared.tracking import assign, average_into
 
@@ -71,7 +71,7 @@ class ASCDRO(NamedTuple):
     floor : float
         λ₀ of a ball without a price (``KLBallRisk(radius)``): it keeps λ above zero.
     strength : float
-        μ of the term (μ/2)‖(w, λ)‖² that `RASCDRO` adds to z; 0 for none.
+        μ of the term (μ/2)‖(w, λ)‖² that its restarted form, `Restarted`, adds to z; 0 for none.
     average : LastIterate(), UniformAverage(), PolynomialAverage(), …
         What is reported; the theorem is about a random iterate.
 
@@ -120,15 +120,15 @@ class ASCDRO(NamedTuple):
             values="2B",
             gradients="2B",
             rate="non-convex 1/ε³ to a subgradient of length ε",
-            needs=(ROWS, KL_RISK),
+            needs=(SINGLE_ROWS, KL_RISK),
             theory=(SMOOTH_INNER,),
         )
 
-    def prepare(self, problem: Problem) -> tuple[Problem, "ASCDRO"]:
-        return prepare_rows(problem, self)
-
     def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
         return with_temperature(problem, self, w)
+
+    def dual(self, problem: Problem, state: "ASCDROState") -> np.ndarray:
+        return worst_weights_at(problem, state.x_mean)
 
     def init(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> ASCDROState:
         return ASCDROState(
@@ -143,20 +143,8 @@ class ASCDRO(NamedTuple):
             0,
         )
 
-    def advance(self, problem: Problem, state: ASCDROState, n_steps: int, rng: np.random.Generator) -> ASCDROState:
-        return specialise(ascdro_steps, problem, self)(problem, state, self, n_steps, rng)
 
-    def solution(self, state: ASCDROState) -> np.ndarray:
-        return state.x_mean
-
-    def dual(self, problem: Problem, state: ASCDROState) -> np.ndarray:
-        return worst_weights(problem, state.x_mean[:-1])
-
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        return Oracles(values=2 * t * self.batch, gradients=2 * t * self.batch)
-
-
-@kernel
+@method(ROWS, {"ascdro": ASCDRO()})
 def ascdro_steps(problem, state, solver, n_steps, rng):
     x, x_prev, q, m, steepest, x_mean, limit, guarded, t0 = state
     g, rho, r = problem

@@ -6,16 +6,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
-from xrisk.compile import kernel, specialise
 from xrisk.functions import ChiSquareBallRisk, ChiSquareRiskA, CVaRRisk, KLBallRisk, KLRisk, prox
+from xrisk.functions.parameters import finite
 from xrisk.functions.special import clip
 from xrisk.generic import generic
-from xrisk.inner.oracle import Oracles
 from xrisk.problem import Problem
 from xrisk.solvers.card import MethodCard, Need
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
 from xrisk.solvers.shared.rows import (
     ROWS,
+    SINGLE_ROWS,
     add_gradients,
     ball_radius,
     bare_risk,
@@ -25,11 +26,9 @@ from xrisk.solvers.shared.rows import (
     log_mean_exp,
     move,
     new_rows,
-    prepare_rows,
     read_losses,
     temperature_range,
     tilt,
-    worst_weights,
 )
 from xrisk.solvers.shared.tracking import average_into
 
@@ -208,13 +207,8 @@ class DualSGM(NamedTuple):
             values="B",
             gradients="B",
             rate="convex 1/ε²",
-            needs=(ROWS, DUAL_FORM),
+            needs=(SINGLE_ROWS, DUAL_FORM),
         )
-
-    def prepare(self, problem: Problem) -> tuple[Problem, "DualSGM"]:
-        if not np.isfinite(self.threshold):
-            raise ValueError(f"threshold must be finite, got {self.threshold!r}")
-        return prepare_rows(problem, self)
 
     def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
         low, high = multiplier_range(bare_risk(floored(problem.outer, self.floor)))
@@ -223,20 +217,8 @@ class DualSGM(NamedTuple):
     def init(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> DualSGMState:
         return DualSGMState(x.copy(), x.copy(), 0)
 
-    def advance(self, problem: Problem, state: DualSGMState, n_steps: int, rng: np.random.Generator) -> DualSGMState:
-        return specialise(dualsgm_steps, problem, self)(problem, state, self, n_steps, rng)
 
-    def solution(self, state: DualSGMState) -> np.ndarray:
-        return state.x_mean
-
-    def dual(self, problem: Problem, state: DualSGMState) -> np.ndarray:
-        return worst_weights(problem, state.x_mean[:-2])
-
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        return Oracles(values=t * self.batch, gradients=t * self.batch)
-
-
-@kernel
+@method(ROWS, {"dual-sgm": DualSGM()}, threshold=finite)
 def dualsgm_steps(problem, state, solver, n_steps, rng):
     x, x_mean, t0 = state
     g, masses, r = problem

@@ -4,23 +4,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel, specialise
 from xrisk.functions import prox
-from xrisk.inner.oracle import Oracles
 from xrisk.problem import Problem
 from xrisk.solvers.card import MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
 from xrisk.solvers.shared.rows import (
     ROWS,
+    SINGLE_ROWS,
     WORST_CASE,
     add_gradients,
     add_worst_case,
     draw_rows,
     fill_zero,
     new_rows,
-    prepare_rows,
     read_losses,
-    worst_weights,
 )
 from xrisk.solvers.shared.tracking import average_into
 
@@ -91,32 +89,14 @@ class FastDRO(NamedTuple):
             values="B",
             gradients="B",
             rate="convex 1/ε³: 1/ε² steps with B = 1/ε",
-            needs=(ROWS, WORST_CASE),
+            needs=(SINGLE_ROWS, WORST_CASE),
         )
-
-    def prepare(self, problem: Problem) -> tuple[Problem, "FastDRO"]:
-        return prepare_rows(problem, self)
-
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return w.copy()
 
     def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> FastDROState:
         return FastDROState(w.copy(), np.zeros(w.size), w.copy(), 0)
 
-    def advance(self, problem: Problem, state: FastDROState, n_steps: int, rng: np.random.Generator) -> FastDROState:
-        return specialise(fastdro_steps, problem, self)(problem, state, self, n_steps, rng)
 
-    def solution(self, state: FastDROState) -> np.ndarray:
-        return state.w_mean
-
-    def dual(self, problem: Problem, state: FastDROState) -> np.ndarray:
-        return worst_weights(problem, state.w_mean)
-
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        return Oracles(values=t * self.batch, gradients=t * self.batch)
-
-
-@kernel
+@method(ROWS, {"fastdro": FastDRO()})
 def fastdro_steps(problem, state, solver, n_steps, rng):
     w, v, w_mean, t0 = state
     g, rho, r = problem

@@ -5,15 +5,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
-from xrisk.compile import kernel, specialise
 from xrisk.functions import prox
 from xrisk.inner.oracle import Oracles
 from xrisk.problem import Problem
-from xrisk.solvers.base import calls_ahead, check_count, passes_made, whole
+from xrisk.solvers.base import calls_ahead, passes_made
 from xrisk.solvers.card import MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
 from xrisk.solvers.shared.rows import (
     ROWS,
+    SINGLE_ROWS,
     WORST_CASE,
     add_gradients,
     add_worst_case,
@@ -23,7 +24,6 @@ from xrisk.solvers.shared.rows import (
     prepare_rows,
     read_losses,
     rows_between,
-    worst_weights,
 )
 from xrisk.solvers.shared.tracking import average_into
 
@@ -97,32 +97,17 @@ class FastDROMLMC(NamedTuple):
             values="B(1 + K/2)",
             gradients="B(1 + K/2)",
             rate="convex 1/ε²",
-            needs=(ROWS, WORST_CASE),
+            needs=(SINGLE_ROWS, WORST_CASE),
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "FastDROMLMC"]:
         problem, solver = prepare_rows(problem, self)
         if solver.batch % 2:
             raise ValueError(f"batch must be even, got {solver.batch}")
-        check_count("levels", whole("levels", solver.levels))
-        return problem, solver._replace(levels=int(solver.levels))
-
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return w.copy()
+        return problem, solver
 
     def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> FastDROMLMCState:
         return FastDROMLMCState(w.copy(), np.zeros(w.size), w.copy(), 0, 0)
-
-    def advance(
-        self, problem: Problem, state: FastDROMLMCState, n_steps: int, rng: np.random.Generator
-    ) -> FastDROMLMCState:
-        return specialise(fastdromlmc_steps, problem, self)(problem, state, self, n_steps, rng)
-
-    def solution(self, state: FastDROMLMCState) -> np.ndarray:
-        return state.w_mean
-
-    def dual(self, problem: Problem, state: FastDROMLMCState) -> np.ndarray:
-        return worst_weights(problem, state.w_mean)
 
     def oracles(self, problem: Problem, t: int) -> Oracles:
         rows = t * self.batch * (2 + self.levels) // 2
@@ -148,7 +133,7 @@ def drawn_level(levels, rng):
     return level, (chance if level < levels else 2.0 * chance)
 
 
-@kernel
+@method(ROWS, {"fastdro-mlmc": FastDROMLMC()})
 def fastdromlmc_steps(problem, state, solver, n_steps, rng):
     w, v, w_mean, rows, t0 = state
     g, rho, r = problem

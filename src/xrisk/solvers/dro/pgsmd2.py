@@ -5,17 +5,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel
 from xrisk.functions import prox
 from xrisk.inner.oracle import Oracles, inner_count, inner_samples
 from xrisk.problem import Problem
 from xrisk.solvers.card import MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, Stagewise, rate
-from xrisk.solvers.shared.epochs import Lengthening, advance_by_epochs, epoch_of, epochs_begun, settled_epoch
+from xrisk.solvers.shared.epochs import Lengthening, epoch_of, epochs_begun, settled_epoch
 from xrisk.solvers.shared.rows import (
     EQUAL_MASSES,
     KL_RISK,
     ROWS,
+    SINGLE_ROWS,
     add_gradients,
     draw_rows,
     fill_zero,
@@ -103,22 +104,16 @@ class PGSMD2(NamedTuple):
             values="B, full passes",
             gradients="B",
             rate="weakly convex 1/ε⁴ + n/ε² to near stationarity, O(n) per iteration",
-            needs=(ROWS, KL_RISK, EQUAL_MASSES),
+            needs=(SINGLE_ROWS, KL_RISK, EQUAL_MASSES),
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "PGSMD2"]:
         problem, solver = prepare_rows(problem, self)
         return problem, solver._replace(epoch=settled_epoch(solver.epoch, problem, solver.batch))
 
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return w.copy()
-
     def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> PGSMD2State:
         p = np.full(inner_count(problem.inner), 1.0 / inner_count(problem.inner))
         return PGSMD2State(w.copy(), p, w.copy(), w.copy(), p.copy(), 0, 0, 0)
-
-    def advance(self, problem: Problem, state: PGSMD2State, n_steps: int, rng: np.random.Generator) -> PGSMD2State:
-        return advance_by_epochs(self, problem, state, n_steps, rng, pgsmd2_steps)
 
     def pass_over(self, problem: Problem, state: PGSMD2State, rng: np.random.Generator) -> PGSMD2State:
         """The state at the beginning of the next stage."""
@@ -128,18 +123,12 @@ class PGSMD2(NamedTuple):
         first = epoch_of(self.epoch, state.t)[0]
         return PGSMD2State(w.copy(), p, w.copy(), w.copy(), p.copy(), state.stage + 1, first, state.t)
 
-    def solution(self, state: PGSMD2State) -> np.ndarray:
-        return state.w_mean
-
-    def dual(self, problem: Problem, state: PGSMD2State) -> np.ndarray:
-        return state.p_mean.size * state.p_mean[:, None]
-
     def oracles(self, problem: Problem, t: int) -> Oracles:
         passes = epochs_begun(self.epoch, t) * inner_samples(problem.inner)
         return Oracles(values=t * self.batch + passes, gradients=t * self.batch)
 
 
-@kernel
+@method(ROWS, {"pg-smd2": PGSMD2()})
 def pgsmd2_steps(problem, state, solver, n_steps, rng):
     w, p, anchor, w_mean, p_mean, stage, first, t0 = state
     g, rho, r = problem

@@ -4,29 +4,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel, specialise
 from xrisk.functions import prox
 from xrisk.functions.special import norm
-from xrisk.inner.oracle import Oracles
 from xrisk.problem import Problem
 from xrisk.solvers.card import SMOOTH_INNER, MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
 from xrisk.solvers.shared.rows import (
     EQUAL_MASSES,
     KL_PRICE,
     ROWS,
+    SINGLE_ROWS,
     add_gradients,
     draw_rows,
     fill_zero,
     log_mean_exp,
     move,
     new_rows,
-    prepare_rows,
     read_losses,
     shorten,
     storm_scale,
     tilt,
-    worst_weights,
 )
 from xrisk.solvers.shared.tracking import assign, average_into
 
@@ -104,33 +102,15 @@ class RECOVER(NamedTuple):
             values="2B",
             gradients="2B",
             rate="non-convex 1/ε³ to a gradient of length ε; 1/(με) under a Polyak–Łojasiewicz condition",
-            needs=(ROWS, KL_PRICE, EQUAL_MASSES),
+            needs=(SINGLE_ROWS, KL_PRICE, EQUAL_MASSES),
             theory=(SMOOTH_INNER,),
         )
-
-    def prepare(self, problem: Problem) -> tuple[Problem, "RECOVER"]:
-        return prepare_rows(problem, self)
-
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return w.copy()
 
     def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> RECOVERState:
         return RECOVERState(w.copy(), w.copy(), np.zeros(w.size), 0.0, 0.0, w.copy(), 0, 0)
 
-    def advance(self, problem: Problem, state: RECOVERState, n_steps: int, rng: np.random.Generator) -> RECOVERState:
-        return specialise(recover_steps, problem, self)(problem, state, self, n_steps, rng)
 
-    def solution(self, state: RECOVERState) -> np.ndarray:
-        return state.w_mean
-
-    def dual(self, problem: Problem, state: RECOVERState) -> np.ndarray:
-        return worst_weights(problem, state.w_mean)
-
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        return Oracles(values=2 * t * self.batch, gradients=2 * t * self.batch)
-
-
-@kernel
+@method(ROWS, {"recover": RECOVER()})
 def recover_steps(problem, state, solver, n_steps, rng):
     w, w_prev, v, m, steepest, w_mean, guarded, t0 = state
     g, rho, r = problem

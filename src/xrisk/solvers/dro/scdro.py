@@ -4,16 +4,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel, specialise
 from xrisk.functions import prox
 from xrisk.functions.special import clip
-from xrisk.inner.oracle import Oracles, inner_count
+from xrisk.inner.oracle import inner_count
 from xrisk.problem import Problem
 from xrisk.solvers.card import SMOOTH_INNER, MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
 from xrisk.solvers.shared.rows import (
     KL_RISK,
     ROWS,
+    SINGLE_ROWS,
     add_gradients,
     ball_radius,
     divergence_limit,
@@ -23,13 +24,11 @@ from xrisk.solvers.shared.rows import (
     log_mean_exp,
     move,
     new_rows,
-    prepare_rows,
     read_losses,
     temperature_range,
     temperature_slope,
     tilt,
     with_temperature,
-    worst_weights,
 )
 from xrisk.solvers.shared.tracking import average_into
 
@@ -69,7 +68,7 @@ class SCDRO(NamedTuple):
     floor : float
         λ₀ of a ball without a price (``KLBallRisk(radius)``): it keeps λ above zero.
     strength : float
-        μ of the term (μ/2)‖(w, λ)‖² that `RSCDRO` adds; 0 for none.
+        μ of the term (μ/2)‖(w, λ)‖² that its restarted form, `Restarted`, adds; 0 for none.
     average : LastIterate(), UniformAverage(), PolynomialAverage(), …
         What is reported; the theorem is about a random iterate.
 
@@ -121,12 +120,9 @@ class SCDRO(NamedTuple):
             values="B",
             gradients="B",
             rate="non-convex 1/ε⁴ to a subgradient of length ε",
-            needs=(ROWS, KL_RISK),
+            needs=(SINGLE_ROWS, KL_RISK),
             theory=(SMOOTH_INNER,),
         )
-
-    def prepare(self, problem: Problem) -> tuple[Problem, "SCDRO"]:
-        return prepare_rows(problem, self)
 
     def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
         return with_temperature(problem, self, w)
@@ -136,20 +132,8 @@ class SCDRO(NamedTuple):
             x.copy(), np.zeros(x.size), 0.0, x.copy(), divergence_limit(problem.outer, inner_count(problem.inner)), 0
         )
 
-    def advance(self, problem: Problem, state: SCDROState, n_steps: int, rng: np.random.Generator) -> SCDROState:
-        return specialise(scdro_steps, problem, self)(problem, state, self, n_steps, rng)
 
-    def solution(self, state: SCDROState) -> np.ndarray:
-        return state.x_mean
-
-    def dual(self, problem: Problem, state: SCDROState) -> np.ndarray:
-        return worst_weights(problem, state.x_mean[:-1])
-
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        return Oracles(values=t * self.batch, gradients=t * self.batch)
-
-
-@kernel
+@method(ROWS, {"scdro": SCDRO()})
 def scdro_steps(problem, state, solver, n_steps, rng):
     x, z, sigma, x_mean, limit, t0 = state
     g, rho, r = problem

@@ -5,16 +5,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel, specialise
 from xrisk.functions import prox
 from xrisk.functions.special import log1pexp
-from xrisk.inner.oracle import Oracles
 from xrisk.problem import Problem
 from xrisk.solvers.card import MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
 from xrisk.solvers.shared.rows import (
     KL_PRICE,
     ROWS,
+    SINGLE_ROWS,
     add_gradients,
     bare_risk,
     draw_rows,
@@ -22,10 +22,8 @@ from xrisk.solvers.shared.rows import (
     log_mean_exp,
     move,
     new_rows,
-    prepare_rows,
     read_losses,
     tilt,
-    worst_weights,
 )
 from xrisk.solvers.shared.tracking import average_into
 
@@ -97,32 +95,14 @@ class SCENT(NamedTuple):
             values="B",
             gradients="B",
             rate="convex 1/ε²",
-            needs=(ROWS, KL_PRICE),
+            needs=(SINGLE_ROWS, KL_PRICE),
         )
-
-    def prepare(self, problem: Problem) -> tuple[Problem, "SCENT"]:
-        return prepare_rows(problem, self)
-
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return w.copy()
 
     def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> SCENTState:
         return SCENTState(w.copy(), 0.0, w.copy(), 0)
 
-    def advance(self, problem: Problem, state: SCENTState, n_steps: int, rng: np.random.Generator) -> SCENTState:
-        return specialise(scent_steps, problem, self)(problem, state, self, n_steps, rng)
 
-    def solution(self, state: SCENTState) -> np.ndarray:
-        return state.w_mean
-
-    def dual(self, problem: Problem, state: SCENTState) -> np.ndarray:
-        return worst_weights(problem, state.w_mean)
-
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        return Oracles(values=t * self.batch, gradients=t * self.batch)
-
-
-@kernel
+@method(ROWS, {"scent": SCENT()})
 def scent_steps(problem, state, solver, n_steps, rng):
     w, nu, w_mean, t0 = state
     g, rho, r = problem

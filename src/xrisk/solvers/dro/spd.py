@@ -5,22 +5,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel, specialise
 from xrisk.functions import prox
-from xrisk.inner.oracle import Oracles, inner_count
+from xrisk.inner.oracle import inner_count
 from xrisk.problem import Problem
 from xrisk.solvers.card import MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, Stagewise, UniformAverage, average_weight, rate
 from xrisk.solvers.shared.rows import (
     EQUAL_MASSES,
     KL_RISK,
     ROWS,
+    SINGLE_ROWS,
     add_gradients,
     fill_zero,
     move,
     new_rows,
     place_row,
-    prepare_rows,
     read_losses,
     weights_step,
 )
@@ -99,33 +99,15 @@ class SPD(NamedTuple):
             values="B",
             gradients="B",
             rate="convex 1/ε², O(n) per iteration",
-            needs=(ROWS, KL_RISK, EQUAL_MASSES),
+            needs=(SINGLE_ROWS, KL_RISK, EQUAL_MASSES),
         )
-
-    def prepare(self, problem: Problem) -> tuple[Problem, "SPD"]:
-        return prepare_rows(problem, self)
-
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return w.copy()
 
     def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> SPDState:
         n = inner_count(problem.inner)
         return SPDState(w.copy(), np.full(n, 1.0 / n), w.copy(), np.full(n, 1.0 / n), 0)
 
-    def advance(self, problem: Problem, state: SPDState, n_steps: int, rng: np.random.Generator) -> SPDState:
-        return specialise(spd_steps, problem, self)(problem, state, self, n_steps, rng)
 
-    def solution(self, state: SPDState) -> np.ndarray:
-        return state.w_mean
-
-    def dual(self, problem: Problem, state: SPDState) -> np.ndarray:
-        return state.p_mean.size * state.p_mean[:, None]
-
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        return Oracles(values=t * self.batch, gradients=t * self.batch)
-
-
-@kernel
+@method(ROWS, {"spd": SPD()})
 def spd_steps(problem, state, solver, n_steps, rng):
     w, p, w_mean, p_mean, t0 = state
     g, rho, r = problem

@@ -5,14 +5,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel
 from xrisk.functions import block_slope, prox
 from xrisk.inner.oracle import Oracles, draw, new_batch, uniform_index
-from xrisk.problem import Problem, block_slopes, coupled_start
-from xrisk.solvers.base import check_count, check_positive, prepare_coupled, whole
+from xrisk.problem import Problem, block_slopes
+from xrisk.solvers.base import COUPLED, check_count, check_positive, prepare_coupled, whole
 from xrisk.solvers.card import FULL_PASSES, SMOOTH_INNER, SMOOTH_OUTER, MethodCard
 from xrisk.solvers.finite_sum.csvrg2 import add_reduced, snapshot_oracles
-from xrisk.solvers.shared.epochs import Growing, advance_by_epochs, epoch_of, settled_epoch
+from xrisk.solvers.method import method
+from xrisk.solvers.shared.epochs import Growing, epoch_of, settled_epoch
 from xrisk.solvers.shared.reduced import jacobians_at, mean_vjp, reduced_value, values_at
 from xrisk.solvers.shared.tracking import average_into, first_duals
 
@@ -98,16 +98,10 @@ class ASCVRG(NamedTuple):
         problem, solver = prepare_coupled(problem, self._replace(**counts))
         return problem, solver._replace(epoch=settled_epoch(self.epoch, problem, 1))
 
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return coupled_start(problem, w)
-
     def init(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> ASCVRGState:
         y = first_duals(problem)
         jacobians, full = np.zeros((*y.shape, x.size)), np.zeros(x.size)
         return ASCVRGState(x.copy(), x.copy(), x.copy(), np.zeros_like(y), y, jacobians, full, 0, 0)
-
-    def advance(self, problem: Problem, state: ASCVRGState, n_steps: int, rng: np.random.Generator) -> ASCVRGState:
-        return advance_by_epochs(self, problem, state, n_steps, rng, ascvrg_steps)
 
     def pass_over(self, problem: Problem, state: ASCVRGState, rng: np.random.Generator) -> ASCVRGState:
         """The state with its snapshot at the mean of the epoch that ends here."""
@@ -118,9 +112,6 @@ class ASCVRG(NamedTuple):
             state.w.copy(), w_hat.copy(), w_hat, means, y_hat, jacobians, mean_vjp(jacobians, y_hat), began, state.t
         )
 
-    def solution(self, state: ASCVRGState) -> np.ndarray:
-        return state.w_mean
-
     def dual(self, problem: Problem, state: ASCVRGState) -> np.ndarray:
         return state.y_hat.copy()
 
@@ -128,7 +119,7 @@ class ASCVRG(NamedTuple):
         return snapshot_oracles(problem, self, t)
 
 
-@kernel
+@method(COUPLED, {"ascvrg": ASCVRG()})
 def ascvrg_steps(problem, state, solver, n_steps, rng):
     w, w_mean, w_hat, means, y_hat, jacobians, full, began, t0 = state
     g, f, r = problem

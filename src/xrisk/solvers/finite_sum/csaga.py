@@ -5,7 +5,6 @@ from typing import NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
-from xrisk.compile import kernel
 from xrisk.functions import block_slope, prox
 from xrisk.inner.numbered import draw_sample, shared_count
 from xrisk.inner.oracle import (
@@ -18,11 +17,12 @@ from xrisk.inner.oracle import (
     new_batch,
     uniform_index,
 )
-from xrisk.problem import Problem, block_slopes, coupled_start
-from xrisk.solvers.base import prepare_coupled
+from xrisk.problem import Problem, block_slopes
+from xrisk.solvers.base import COUPLED
 from xrisk.solvers.card import FULL_PASSES, SHARED_SAMPLES, SMOOTH_INNER, SMOOTH_OUTER, MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, Stagewise, rate
-from xrisk.solvers.shared.epochs import SingleLoop, advance_by_epochs
+from xrisk.solvers.shared.epochs import SingleLoop
 from xrisk.solvers.shared.reduced import add_jacobian, jacobians_at, values_at
 from xrisk.solvers.shared.tracking import assign
 
@@ -96,25 +96,13 @@ class CSAGA(NamedTuple):
             theory=(SMOOTH_INNER,),
         )
 
-    def prepare(self, problem: Problem) -> tuple[Problem, "CSAGA"]:
-        return prepare_coupled(problem, self)
-
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return coupled_start(problem, w)
-
     def init(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> CSAGAState:
         n, count = inner_count(problem.inner), shared_count(problem.inner)
         return CSAGAState(x.copy(), np.tile(x, (count, 1)), np.zeros((n, 1)), np.zeros((n, 1, x.size)), 0)
 
-    def advance(self, problem: Problem, state: CSAGAState, n_steps: int, rng: np.random.Generator) -> CSAGAState:
-        return advance_by_epochs(self, problem, state, n_steps, rng, csaga_steps)
-
     def pass_over(self, problem: Problem, state: CSAGAState, rng: np.random.Generator) -> CSAGAState:
         """The state with the means of the first tables."""
         return state._replace(means=values_at(problem, state.w), jacobians=jacobians_at(problem, state.w))
-
-    def solution(self, state: CSAGAState) -> np.ndarray:
-        return state.w
 
     def dual(self, problem: Problem, state: CSAGAState) -> np.ndarray:
         return block_slopes(problem.outer, state.means)
@@ -125,7 +113,7 @@ class CSAGA(NamedTuple):
         return Oracles(sampled + filled, filled + (0 if inner_is_affine(problem.inner) else sampled))
 
 
-@kernel
+@method(COUPLED, {"c-saga": CSAGA()})
 def csaga_steps(problem, state, solver, n_steps, rng):
     w, anchors, means, jacobians, t0 = state
     g, f, r = problem

@@ -4,7 +4,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel
 from xrisk.functions import block_slope, prox
 from xrisk.inner.oracle import (
     Oracles,
@@ -16,19 +15,19 @@ from xrisk.inner.oracle import (
     new_batch,
     uniform_index,
 )
-from xrisk.problem import Problem, block_slopes, coupled_start
+from xrisk.problem import Problem, block_slopes
 from xrisk.solvers.card import FULL_PASSES, LIPSCHITZ_INNER, SMOOTH_INNER, SMOOTH_OUTER, STRONGLY_CONVEX, MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, Stagewise, rate
 from xrisk.solvers.shared.epochs import (
+    EPOCHS,
     NO_DUALS,
     Kept,
     LastPoint,
-    advance_by_epochs,
     epochs_begun,
     first_kept,
     keep_point,
     kept_ahead,
-    prepare_epochs,
     restart_point,
 )
 from xrisk.solvers.shared.reduced import reduced_value, values_at
@@ -105,21 +104,10 @@ class CompositionalSVRG1(NamedTuple):
             theory=(SMOOTH_INNER, LIPSCHITZ_INNER, STRONGLY_CONVEX),
         )
 
-    def prepare(self, problem: Problem) -> tuple[Problem, "CompositionalSVRG1"]:
-        return prepare_epochs(problem, self)
-
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return coupled_start(problem, w)
-
     def init(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> CompositionalSVRG1State:
         y = first_duals(problem)
         kept = first_kept(self.restart, x)
         return CompositionalSVRG1State(x.copy(), x.copy(), np.zeros_like(y), y, np.zeros(x.size), kept, 0)
-
-    def advance(
-        self, problem: Problem, state: CompositionalSVRG1State, n_steps: int, rng: np.random.Generator
-    ) -> CompositionalSVRG1State:
-        return advance_by_epochs(self, problem, state, n_steps, rng, compositionalsvrg1_steps)
 
     def pass_over(
         self, problem: Problem, state: CompositionalSVRG1State, rng: np.random.Generator
@@ -132,9 +120,6 @@ class CompositionalSVRG1(NamedTuple):
         kept = kept_ahead(self, state.kept, state.t, rng)
         return CompositionalSVRG1State(w, w.copy(), means, y_hat, full, kept, state.t)
 
-    def solution(self, state: CompositionalSVRG1State) -> np.ndarray:
-        return state.w
-
     def dual(self, problem: Problem, state: CompositionalSVRG1State) -> np.ndarray:
         return state.y_hat.copy()
 
@@ -144,7 +129,7 @@ class CompositionalSVRG1(NamedTuple):
         return Oracles(self.batch * sampled + passes, sampled + passes)
 
 
-@kernel
+@method(EPOCHS, {"csvrg-1": CompositionalSVRG1()})
 def compositionalsvrg1_steps(problem, state, solver, n_steps, rng):
     w, w_hat, means, y_hat, full, kept, t0 = state
     g, f, r = problem

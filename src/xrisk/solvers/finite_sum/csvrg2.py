@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
-from xrisk.compile import kernel
 from xrisk.functions import block_slope, prox
 from xrisk.inner.oracle import (
     Oracles,
@@ -17,15 +16,16 @@ from xrisk.inner.oracle import (
     new_batch,
     uniform_index,
 )
-from xrisk.problem import Problem, block_slopes, coupled_start
+from xrisk.problem import Problem, block_slopes
 from xrisk.solvers.base import check_count, whole
 from xrisk.solvers.card import FULL_PASSES, LIPSCHITZ_INNER, SMOOTH_INNER, SMOOTH_OUTER, STRONGLY_CONVEX, MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, Stagewise, rate
 from xrisk.solvers.shared.epochs import (
+    EPOCHS,
     NO_DUALS,
     Kept,
     LastPoint,
-    advance_by_epochs,
     epochs_begun,
     first_kept,
     keep_point,
@@ -115,18 +115,10 @@ class CompositionalSVRG2(NamedTuple):
         check_count("jacobian_batch", jacobian_batch)
         return prepare_epochs(problem, self._replace(jacobian_batch=jacobian_batch))
 
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return coupled_start(problem, w)
-
     def init(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> CompositionalSVRG2State:
         y, kept = first_duals(problem), first_kept(self.restart, x)
         jacobians, full = np.zeros((*y.shape, x.size)), np.zeros(x.size)
         return CompositionalSVRG2State(x.copy(), x.copy(), np.zeros_like(y), y, jacobians, full, kept, 0)
-
-    def advance(
-        self, problem: Problem, state: CompositionalSVRG2State, n_steps: int, rng: np.random.Generator
-    ) -> CompositionalSVRG2State:
-        return advance_by_epochs(self, problem, state, n_steps, rng, compositionalsvrg2_steps)
 
     def pass_over(
         self, problem: Problem, state: CompositionalSVRG2State, rng: np.random.Generator
@@ -138,9 +130,6 @@ class CompositionalSVRG2(NamedTuple):
         kept = kept_ahead(self, state.kept, state.t, rng)
         full = mean_vjp(jacobians, y_hat)
         return CompositionalSVRG2State(w, w.copy(), means, y_hat, jacobians, full, kept, state.t)
-
-    def solution(self, state: CompositionalSVRG2State) -> np.ndarray:
-        return state.w
 
     def dual(self, problem: Problem, state: CompositionalSVRG2State) -> np.ndarray:
         return state.y_hat.copy()
@@ -168,7 +157,7 @@ def add_reduced(g, i, w, w_hat, batch, jacobian, y, y_hat, rng, v):
     add_jacobian(jacobian, y_hat, -1.0, v)
 
 
-@kernel
+@method(EPOCHS, {"csvrg-2": CompositionalSVRG2()})
 def compositionalsvrg2_steps(problem, state, solver, n_steps, rng):
     w, w_hat, means, y_hat, jacobians, full, kept, t0 = state
     g, f, r = problem

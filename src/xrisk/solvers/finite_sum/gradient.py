@@ -10,8 +10,9 @@ from xrisk.functions import penalty_convexity
 from xrisk.generic import generic
 from xrisk.inner.oracle import Oracles, exact_vjp, inner_samples
 from xrisk.problem import Problem, apply_prox, block_slopes, coupled, coupled_start
-from xrisk.solvers.base import Stop, check_positive, register_full_batch
+from xrisk.solvers.base import Stop, check_positive, one_of, register_full_batch
 from xrisk.solvers.card import FULL_PASSES, SMOOTH_INNER, SMOOTH_OUTER, MethodCard, require
+from xrisk.solvers.method import register
 from xrisk.solvers.schedules import Decreasing, Stagewise, check_step, rate
 from xrisk.solvers.shared.reduced import values_at
 from xrisk.solvers.shared.tracking import first_duals
@@ -59,6 +60,9 @@ class BatchGradientState(NamedTuple):
     values: int  # full passes for values
     gradients: int  # full passes for gradients
     t: int  # iterations done
+
+
+check_acceleration = one_of(extrapolation, NoAcceleration)
 
 
 class BatchGradient(NamedTuple):
@@ -109,8 +113,7 @@ class BatchGradient(NamedTuple):
 
     def prepare(self, problem: Problem) -> tuple[Problem, "BatchGradient"]:
         check_positive("tol", self.tol)
-        if not extrapolation.implemented(self.acceleration):
-            raise TypeError(f"acceleration must be NoAcceleration() or Nesterov(), got {self.acceleration!r}")
+        check_acceleration("acceleration", self.acceleration)
         require(problem, self.card())
         solver = canonical(self)
         check_step("step", solver.step)
@@ -154,4 +157,5 @@ def gradient_step(problem: Problem, solver: BatchGradient, state: BatchGradientS
     return BatchGradientState(w, state.w, y, length, np.nan, gap, ended, passes, passes, passes)
 
 
+register({"gradient": BatchGradient(), "gradient-nesterov": BatchGradient(acceleration=Nesterov())})
 register_full_batch(BatchGradient, ENDINGS, "gradient")

@@ -4,14 +4,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel
 from xrisk.functions import prox
 from xrisk.inner.oracle import Oracles, batch_value, batch_vjp, draw, exact_vjp, inner_count, inner_samples, new_batch
-from xrisk.problem import Problem, coupled_start
-from xrisk.solvers.base import prepare_coupled
+from xrisk.problem import Problem
+from xrisk.solvers.base import COUPLED
 from xrisk.solvers.card import FULL_PASSES, LIPSCHITZ_INNER, SINGLE_SAMPLES, SMOOTH_OUTER, STRONGLY_CONVEX, MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, Stagewise, rate
-from xrisk.solvers.shared.epochs import SingleLoop, advance_by_epochs
+from xrisk.solvers.shared.epochs import SingleLoop
 from xrisk.solvers.shared.reduced import move_dual
 from xrisk.solvers.shared.tracking import first_duals, next_block
 
@@ -88,18 +88,9 @@ class SPDC(NamedTuple):
             theory=(SMOOTH_OUTER, LIPSCHITZ_INNER, STRONGLY_CONVEX),
         )
 
-    def prepare(self, problem: Problem) -> tuple[Problem, "SPDC"]:
-        return prepare_coupled(problem, self)
-
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return coupled_start(problem, w)
-
     def init(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> SPDCState:
         order = np.arange(inner_count(problem.inner))
         return SPDCState(x.copy(), x.copy(), first_duals(problem), np.zeros(x.size), order, 0)
-
-    def advance(self, problem: Problem, state: SPDCState, n_steps: int, rng: np.random.Generator) -> SPDCState:
-        return advance_by_epochs(self, problem, state, n_steps, rng, spdc_steps)
 
     def pass_over(self, problem: Problem, state: SPDCState, rng: np.random.Generator) -> SPDCState:
         """The state with U of the first duals."""
@@ -107,18 +98,12 @@ class SPDC(NamedTuple):
         exact_vjp(problem.inner, state.w, state.y / state.y.size, full)
         return state._replace(full=full)
 
-    def solution(self, state: SPDCState) -> np.ndarray:
-        return state.w
-
-    def dual(self, problem: Problem, state: SPDCState) -> np.ndarray:
-        return state.y.copy()
-
     def oracles(self, problem: Problem, t: int) -> Oracles:
         sampled = t * (self.blocks or 0)
         return Oracles(sampled, sampled + (inner_samples(problem.inner) if t > 0 else 0))
 
 
-@kernel
+@method(COUPLED, {"spdc": SPDC()})
 def spdc_steps(problem, state, solver, n_steps, rng):
     w, w_bar, y, full, order, t0 = state
     g, f, r = problem

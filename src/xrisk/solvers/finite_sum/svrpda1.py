@@ -4,7 +4,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel
 from xrisk.functions import prox
 from xrisk.inner.oracle import (
     Oracles,
@@ -16,18 +15,18 @@ from xrisk.inner.oracle import (
     new_batch,
     uniform_index,
 )
-from xrisk.problem import Problem, coupled_start
+from xrisk.problem import Problem
 from xrisk.solvers.card import FULL_PASSES, SADDLE_THEORY, MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, Stagewise, rate
 from xrisk.solvers.shared.epochs import (
+    EPOCHS,
     Kept,
     LastPoint,
-    advance_by_epochs,
     epochs_begun,
     first_kept,
     keep_point,
     kept_ahead,
-    prepare_epochs,
     restart_point,
 )
 from xrisk.solvers.shared.reduced import add_jacobian, jacobians_at, mean_vjp, move_dual, reduced_value, values_at
@@ -113,21 +112,12 @@ class SVRPDAI(NamedTuple):
             theory=SADDLE_THEORY,
         )
 
-    def prepare(self, problem: Problem) -> tuple[Problem, "SVRPDAI"]:
-        return prepare_epochs(problem, self)
-
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return coupled_start(problem, w)
-
     def init(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> SVRPDAIState:
         y = first_duals(problem)
         kept = first_kept(self.restart, x, y)
         return SVRPDAIState(
             x.copy(), y, x.copy(), np.zeros_like(y), np.zeros((*y.shape, x.size)), np.zeros(x.size), kept, 0
         )
-
-    def advance(self, problem: Problem, state: SVRPDAIState, n_steps: int, rng: np.random.Generator) -> SVRPDAIState:
-        return advance_by_epochs(self, problem, state, n_steps, rng, svrpdai_steps)
 
     def pass_over(self, problem: Problem, state: SVRPDAIState, rng: np.random.Generator) -> SVRPDAIState:
         """The state with its snapshot where the epoch begins."""
@@ -136,19 +126,13 @@ class SVRPDAI(NamedTuple):
         kept = kept_ahead(self, state.kept, state.t, rng)
         return SVRPDAIState(w, y, w.copy(), means, jacobians, mean_vjp(jacobians, y), kept, state.t)
 
-    def solution(self, state: SVRPDAIState) -> np.ndarray:
-        return state.w
-
-    def dual(self, problem: Problem, state: SVRPDAIState) -> np.ndarray:
-        return state.y.copy()
-
     def oracles(self, problem: Problem, t: int) -> Oracles:
         sampled = 2 * t * self.batch * inner_dim(problem.inner)
         passes = epochs_begun(self.epoch, t) * inner_samples(problem.inner)
         return Oracles(sampled + passes, passes + (0 if inner_is_affine(problem.inner) else sampled))
 
 
-@kernel
+@method(EPOCHS, {"svrpda-i": SVRPDAI()})
 def svrpdai_steps(problem, state, solver, n_steps, rng):
     w, y, w_hat, means, jacobians, full, kept, t0 = state
     g, f, r = problem

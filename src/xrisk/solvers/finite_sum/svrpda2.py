@@ -4,7 +4,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel
 from xrisk.functions import prox
 from xrisk.inner.oracle import (
     Oracles,
@@ -17,18 +16,18 @@ from xrisk.inner.oracle import (
     new_batch,
     uniform_index,
 )
-from xrisk.problem import Problem, coupled_start
+from xrisk.problem import Problem
 from xrisk.solvers.card import FULL_PASSES, SADDLE_THEORY, MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, Stagewise, rate
 from xrisk.solvers.shared.epochs import (
+    EPOCHS,
     Kept,
     LastPoint,
-    advance_by_epochs,
     epochs_begun,
     first_kept,
     keep_point,
     kept_ahead,
-    prepare_epochs,
     restart_point,
 )
 from xrisk.solvers.shared.reduced import move_dual, reduced_value, values_at
@@ -108,19 +107,10 @@ class SVRPDAII(NamedTuple):
             theory=SADDLE_THEORY,
         )
 
-    def prepare(self, problem: Problem) -> tuple[Problem, "SVRPDAII"]:
-        return prepare_epochs(problem, self)
-
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return coupled_start(problem, w)
-
     def init(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> SVRPDAIIState:
         y = first_duals(problem)
         kept = first_kept(self.restart, x, y)
         return SVRPDAIIState(x.copy(), y, x.copy(), np.zeros_like(y), np.zeros(x.size), kept, 0)
-
-    def advance(self, problem: Problem, state: SVRPDAIIState, n_steps: int, rng: np.random.Generator) -> SVRPDAIIState:
-        return advance_by_epochs(self, problem, state, n_steps, rng, svrpdaii_steps)
 
     def pass_over(self, problem: Problem, state: SVRPDAIIState, rng: np.random.Generator) -> SVRPDAIIState:
         """The state with its snapshot where the epoch begins."""
@@ -129,19 +119,13 @@ class SVRPDAII(NamedTuple):
         exact_vjp(problem.inner, w, y / y.shape[0], full)
         return SVRPDAIIState(w, y, w.copy(), means, full, kept_ahead(self, state.kept, state.t, rng), state.t)
 
-    def solution(self, state: SVRPDAIIState) -> np.ndarray:
-        return state.w
-
-    def dual(self, problem: Problem, state: SVRPDAIIState) -> np.ndarray:
-        return state.y.copy()
-
     def oracles(self, problem: Problem, t: int) -> Oracles:
         sampled = t * self.batch * inner_dim(problem.inner)
         passes = epochs_begun(self.epoch, t) * inner_samples(problem.inner)
         return Oracles(2 * sampled + passes, passes + (1 if inner_is_affine(problem.inner) else 3) * sampled)
 
 
-@kernel
+@method(EPOCHS, {"svrpda-ii": SVRPDAII()})
 def svrpdaii_steps(problem, state, solver, n_steps, rng):
     w, y, w_hat, means, full, kept, t0 = state
     g, f, r = problem

@@ -4,25 +4,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel
 from xrisk.functions import kl_project_logs, prox, risk_cap
 from xrisk.inner.oracle import (
-    Oracles,
     batch_values,
     batch_vjp,
     draw,
     exact_values,
     exact_vjp,
     inner_count,
-    inner_samples,
     new_batch,
     shares_batch,
 )
 from xrisk.problem import Problem
-from xrisk.solvers.base import copied, prepare_as_stated, whole
+from xrisk.solvers.base import AS_STATED, copied, prepare_as_stated, whole
 from xrisk.solvers.card import FULL_PASSES, LIPSCHITZ_INNER, SMOOTH_INNER, SUPPORT_RISK, MethodCard
-from xrisk.solvers.schedules import Decreasing, Stagewise, UniformAverage, average_weight, rate
-from xrisk.solvers.shared.epochs import advance_by_epochs, epochs_begun, settled_epoch
+from xrisk.solvers.method import method
+from xrisk.solvers.schedules import Decreasing, LastIterate, Stagewise, UniformAverage, average_weight, rate
+from xrisk.solvers.shared.epochs import settled_epoch
 from xrisk.solvers.shared.tracking import average_into
 from xrisk.solvers.shared.weights import equal_logs, raised, write_weights
 
@@ -129,16 +127,10 @@ class ALEG(NamedTuple):
             raise ValueError(f"anchor must be at least 0 and below 1, got {self.anchor!r}")
         return problem, solver._replace(epoch=epoch, anchor=anchor)
 
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return w.copy()
-
     def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> ALEGState:
         logq = equal_logs(inner_count(problem.inner))
         here, u, full = ALEGMean(w, np.exp(logq), logq), np.zeros(logq.size), np.zeros(w.size)
         return copied(ALEGState(w, logq, here, u, full, here, w, here.q, 0))
-
-    def advance(self, problem: Problem, state: ALEGState, n_steps: int, rng: np.random.Generator) -> ALEGState:
-        return advance_by_epochs(self, problem, state, n_steps, rng, aleg_steps)
 
     def pass_over(self, problem: Problem, state: ALEGState, rng: np.random.Generator) -> ALEGState:
         """The state with its snapshot at the means of the epoch that ends here."""
@@ -147,19 +139,8 @@ class ALEG(NamedTuple):
         exact_vjp(problem.inner, hat.w, hat.q[:, None], full)
         return state._replace(hat=hat, u=np.ascontiguousarray(u[:, 0]), full=full)
 
-    def solution(self, state: ALEGState) -> np.ndarray:
-        return state.w_mean
 
-    def dual(self, problem: Problem, state: ALEGState) -> np.ndarray:
-        return inner_count(problem.inner) * state.q_mean[:, None]
-
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        passes = epochs_begun(self.epoch, t) * inner_samples(problem.inner)
-        samples = 2 * t * inner_count(problem.inner) * self.batch + passes
-        return Oracles(samples, samples)
-
-
-@kernel
+@method(AS_STATED, {"aleg": ALEG(), "aleg-last": ALEG(average=LastIterate())})
 def aleg_steps(problem, state, solver, n_steps, rng):
     w, logq, hat, u, full, ahead, w_mean, q_mean, t0 = state
     g, rho, r = problem

@@ -5,13 +5,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
-from xrisk.compile import kernel, specialise
 from xrisk.functions import prox, risk_is_support, risk_project, risk_weights
 from xrisk.inner.numbered import draw_part, part_count, sample_parts
 from xrisk.inner.oracle import Oracles, batch_value, batch_vjp, inner_count, new_batch, uniform_index
 from xrisk.problem import Problem
-from xrisk.solvers.base import prepare_as_stated
+from xrisk.solvers.base import AS_STATED, prepare_as_stated
 from xrisk.solvers.card import IN_PARTS, RISK, SMOOTH_INNER, STRONGLY_CONVEX, MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, LastIterate, Stagewise, average_weight, rate
 from xrisk.solvers.shared.tracking import average_into
 
@@ -118,23 +118,11 @@ class Drago(NamedTuple):
             raise ValueError(f"smoothing must be {right}, got {self.smoothing} for {type(problem.outer).__name__}")
         return problem, solver
 
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return w.copy()
-
     def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> DragoState:
         n, parts = inner_count(problem.inner), part_count(problem.inner, self.batch)
         z, q, u, total, fresh = np.zeros(n), np.full(n, 1.0 / n), np.zeros(n), np.zeros(w.size), np.zeros(w.size)
         tables = np.zeros(parts), np.full(parts, 1.0 / n), np.zeros((parts, w.size))
         return DragoState(w.copy(), z, q, u, total, fresh, *tables, w.copy(), 0)
-
-    def advance(self, problem: Problem, state: DragoState, n_steps: int, rng: np.random.Generator) -> DragoState:
-        return specialise(drago_steps, problem, self)(problem, state, self, n_steps, rng)
-
-    def solution(self, state: DragoState) -> np.ndarray:
-        return state.w_mean
-
-    def dual(self, problem: Problem, state: DragoState) -> np.ndarray:
-        return state.q.size * state.q[:, None]
 
     def oracles(self, problem: Problem, t: int) -> Oracles:
         filled = part_count(problem.inner, self.batch) if t > 0 else 0
@@ -169,7 +157,7 @@ def write_dual(rho, z, smoothing, q):
         risk_project(rho, q)
 
 
-@kernel
+@method(AS_STATED, {"drago": Drago(), "drago-smoothed": Drago(smoothing=0.005)})
 def drago_steps(problem, state, solver, n_steps, rng):
     w, z, q, u, total, fresh, values, weights, grads, w_mean, t0 = state
     g, rho, r = problem

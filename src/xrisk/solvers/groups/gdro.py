@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel, specialise
 from xrisk.functions import kl_project_logs, prox, risk_cap
 from xrisk.functions.special import clip
 from xrisk.generic import generic
-from xrisk.inner.oracle import Oracles, batch_value, batch_vjp, draw, inner_count, new_batch
+from xrisk.inner.oracle import batch_value, batch_vjp, draw, inner_count, new_batch
 from xrisk.problem import Problem
-from xrisk.solvers.base import check_positive, prepare_as_stated
+from xrisk.solvers.base import AS_STATED, check_positive
 from xrisk.solvers.card import MAXIMUM, SUPPORT_RISK, MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, Stagewise, UniformAverage, average_weight, rate
 from xrisk.solvers.shared.tracking import average_into
 from xrisk.solvers.shared.weights import equal_logs, pick, raised
@@ -219,33 +219,12 @@ class GDRO(NamedTuple):
     def card(self) -> MethodCard:
         return MethodCard("GDRO", values="B", gradients="B", **bandit_facts(self.bandit))
 
-    def prepare(self, problem: Problem) -> tuple[Problem, "GDRO"]:
-        if not bandit_learn.implemented(self.bandit):
-            raise TypeError(f"bandit must be EXP3P() or TINF(), got {self.bandit!r}")
-        self.bandit.check()
-        return prepare_as_stated(problem, self)
-
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return w.copy()
-
     def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> GDROState:
         n = inner_count(problem.inner)
         return GDROState(w.copy(), bandit_start(self.bandit, n), w.copy(), np.full(n, 1.0 / n), 0)
 
-    def advance(self, problem: Problem, state: GDROState, n_steps: int, rng: np.random.Generator) -> GDROState:
-        return specialise(gdro_steps, problem, self)(problem, state, self, n_steps, rng)
 
-    def solution(self, state: GDROState) -> np.ndarray:
-        return state.w_mean
-
-    def dual(self, problem: Problem, state: GDROState) -> np.ndarray:
-        return inner_count(problem.inner) * state.q_mean[:, None]
-
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        return Oracles(values=t * self.batch, gradients=t * self.batch)
-
-
-@kernel
+@method(AS_STATED, {"gdro-exp3p": GDRO(), "gdro-tinf": GDRO(bandit=TINF())}, bandit=bandit_learn)
 def gdro_steps(problem, state, solver, n_steps, rng):
     w, mirror, w_mean, q_mean, t0 = state
     g, rho, r = problem

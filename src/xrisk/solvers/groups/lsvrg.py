@@ -4,24 +4,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel
 from xrisk.functions import prox, risk_weights
 from xrisk.inner.oracle import (
-    Oracles,
     batch_vjp,
     draw,
     exact_values,
     exact_vjp,
     inner_count,
-    inner_samples,
     new_batch,
     shares_batch,
 )
 from xrisk.problem import Problem
-from xrisk.solvers.base import prepare_as_stated
+from xrisk.solvers.base import AS_STATED, prepare_as_stated
 from xrisk.solvers.card import FULL_PASSES, RISK, SMOOTH_OUTER, STRONGLY_CONVEX, MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, LastIterate, Stagewise, average_weight, rate
-from xrisk.solvers.shared.epochs import advance_by_epochs, epochs_begun, settled_epoch
+from xrisk.solvers.shared.epochs import settled_epoch
 from xrisk.solvers.shared.tracking import average_into, next_block
 
 
@@ -89,7 +87,7 @@ class LSVRG(NamedTuple):
             "LSVRG",
             "Mehta et al. 2023",
             "recalled",
-            values="full passes",
+            values="0, full passes",
             gradients="2SB, full passes",
             rate="linear, for a risk smoothed enough",
             needs=(RISK, FULL_PASSES),
@@ -100,15 +98,9 @@ class LSVRG(NamedTuple):
         problem, solver = prepare_as_stated(problem, self)
         return problem, solver._replace(epoch=settled_epoch(self.epoch, problem, solver.blocks * solver.batch))
 
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return w.copy()
-
     def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> LSVRGState:
         n = inner_count(problem.inner)
         return LSVRGState(w.copy(), w.copy(), np.full(n, 1.0 / n), np.zeros(w.size), w.copy(), np.arange(n), 0)
-
-    def advance(self, problem: Problem, state: LSVRGState, n_steps: int, rng: np.random.Generator) -> LSVRGState:
-        return advance_by_epochs(self, problem, state, n_steps, rng, lsvrg_steps)
 
     def pass_over(self, problem: Problem, state: LSVRGState, rng: np.random.Generator) -> LSVRGState:
         """The state with its snapshot here."""
@@ -118,18 +110,8 @@ class LSVRG(NamedTuple):
         exact_vjp(problem.inner, state.w, q[:, None], full)
         return state._replace(w_hat=state.w.copy(), q=q, full=full)
 
-    def solution(self, state: LSVRGState) -> np.ndarray:
-        return state.w_mean
 
-    def dual(self, problem: Problem, state: LSVRGState) -> np.ndarray:
-        return state.q.size * state.q[:, None]
-
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        passes = epochs_begun(self.epoch, t) * inner_samples(problem.inner)
-        return Oracles(passes, 2 * t * (self.blocks or 0) * self.batch + passes)
-
-
-@kernel
+@method(AS_STATED, {"lsvrg": LSVRG()})
 def lsvrg_steps(problem, state, solver, n_steps, rng):
     w, w_hat, q, full, w_mean, order, t0 = state
     g, r = problem.inner, problem.penalty

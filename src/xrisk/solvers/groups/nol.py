@@ -4,13 +4,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel, specialise
 from xrisk.functions import normalise_logs, prox
 from xrisk.functions.special import clip
-from xrisk.inner.oracle import Oracles, batch_value, batch_vjp, draw, inner_count, new_batch
+from xrisk.inner.oracle import batch_value, batch_vjp, draw, inner_count, new_batch
 from xrisk.problem import Problem
-from xrisk.solvers.base import prepare_as_stated
+from xrisk.solvers.base import AS_STATED, check_positive
 from xrisk.solvers.card import MAXIMUM, MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, Stagewise, UniformAverage, average_weight, rate
 from xrisk.solvers.shared.weights import equal_logs, pick, raised, write_weights
 
@@ -90,33 +90,12 @@ class NOL(NamedTuple):
             needs=(MAXIMUM,),
         )
 
-    def prepare(self, problem: Problem) -> tuple[Problem, "NOL"]:
-        problem, solver = prepare_as_stated(problem, self)
-        if not (isinstance(solver.scale, float) and 0.0 < solver.scale < np.inf):
-            raise ValueError(f"scale must be positive, got {self.scale}")
-        return problem, solver
-
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return w.copy()
-
     def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> NOLState:
         logq = equal_logs(inner_count(problem.inner))
         return NOLState(w.copy(), logq, w.copy(), np.exp(logq), 0)
 
-    def advance(self, problem: Problem, state: NOLState, n_steps: int, rng: np.random.Generator) -> NOLState:
-        return specialise(nol_steps, problem, self)(problem, state, self, n_steps, rng)
 
-    def solution(self, state: NOLState) -> np.ndarray:
-        return state.w_mean
-
-    def dual(self, problem: Problem, state: NOLState) -> np.ndarray:
-        return inner_count(problem.inner) * state.q_mean[:, None]
-
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        return Oracles(values=t * self.batch, gradients=t * self.batch)
-
-
-@kernel
+@method(AS_STATED, {"nol": NOL()}, scale=check_positive)
 def nol_steps(problem, state, solver, n_steps, rng):
     w, logq, w_mean, q_mean, t0 = state
     g, r = problem.inner, problem.penalty

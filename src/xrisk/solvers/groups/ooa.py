@@ -5,10 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel, specialise
 from xrisk.functions import kl_project_logs, prox, risk_cap
 from xrisk.inner.oracle import (
-    Oracles,
     batch_value,
     batch_vjp,
     draw,
@@ -18,8 +16,9 @@ from xrisk.inner.oracle import (
     uniform_index,
 )
 from xrisk.problem import Problem
-from xrisk.solvers.base import prepare_as_stated
+from xrisk.solvers.base import AS_STATED
 from xrisk.solvers.card import SUPPORT_RISK, MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, Stagewise, UniformAverage, average_weight, rate
 from xrisk.solvers.shared.weights import equal_logs, raised
 
@@ -99,31 +98,12 @@ class OOA(NamedTuple):
             needs=(SUPPORT_RISK,),
         )
 
-    def prepare(self, problem: Problem) -> tuple[Problem, "OOA"]:
-        return prepare_as_stated(problem, self)
-
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return w.copy()
-
     def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> OOAState:
         logq = equal_logs(inner_count(problem.inner))
         return OOAState(w.copy(), logq, w.copy(), np.exp(logq), np.arange(logq.size), 0)
 
-    def advance(self, problem: Problem, state: OOAState, n_steps: int, rng: np.random.Generator) -> OOAState:
-        return specialise(ooa_steps, problem, self)(problem, state, self, n_steps, rng)
 
-    def solution(self, state: OOAState) -> np.ndarray:
-        return state.w_mean
-
-    def dual(self, problem: Problem, state: OOAState) -> np.ndarray:
-        return inner_count(problem.inner) * state.q_mean[:, None]
-
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        samples = t * (self.blocks or 0) * self.batch
-        return Oracles(values=samples, gradients=samples)
-
-
-@kernel
+@method(AS_STATED, {"ooa": OOA()})
 def ooa_steps(problem, state, solver, n_steps, rng):
     w, logq, w_mean, q_mean, order, t0 = state
     g, rho, r = problem

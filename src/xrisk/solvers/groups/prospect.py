@@ -5,14 +5,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
-from xrisk.compile import canonical, kernel, specialise
+from xrisk.compile import canonical
 from xrisk.functions import MaxRisk, prox, risk_project, risk_weights
 from xrisk.inner.numbered import add_sample, sample_range, sample_share, sample_slopes
-from xrisk.inner.oracle import Oracles, inner_count, inner_samples, uniform_index
+from xrisk.inner.oracle import inner_count, inner_samples, uniform_index
 from xrisk.inner.passes import score_count
 from xrisk.problem import Problem, is_risk
-from xrisk.solvers.base import check_positive, prepare_as_stated
+from xrisk.solvers.base import AS_STATED, check_positive, prepare_as_stated
 from xrisk.solvers.card import SMOOTH_INNER, SMOOTH_OUTER, STRONGLY_CONVEX, SUPPORT_RISK, MethodCard, Need
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, LastIterate, Stagewise, average_weight, rate
 from xrisk.solvers.shared.tracking import average_into, next_block
 
@@ -115,8 +116,8 @@ class Prospect(NamedTuple):
             "Prospect",
             "Mehta et al. 2024, section 3, and the authors' code",
             "verified",
-            values="SB, a full pass at first",
-            gradients="SB, a full pass at first",
+            values="SB, a full pass",
+            gradients="SB, a full pass",
             rate="linear; for rows under a high price on q, (n + κ n max q) log(1/ε) in ‖w − w*‖² for conditioning κ",
             needs=(ROWS, RISK if self.smoothing is None else SUPPORT_RISK),
             theory=(SMOOTH_INNER, STRONGLY_CONVEX) + ((SMOOTH_OUTER,) if self.smoothing is None else ()),
@@ -129,31 +130,18 @@ class Prospect(NamedTuple):
         check_positive("smoothing", self.smoothing)
         return canonical(problem._replace(outer=ShiftCost(problem.outer, float(self.smoothing)))), solver
 
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return w.copy()
-
     def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> ProspectState:
         n, samples = inner_count(problem.inner), inner_samples(problem.inner)
         table = np.zeros(samples), np.zeros((samples, score_count(problem.inner))), np.zeros(samples)
         return ProspectState(w.copy(), *table, np.zeros(n), np.zeros(w.size), w.copy(), np.arange(n), 0)
-
-    def advance(self, problem: Problem, state: ProspectState, n_steps: int, rng: np.random.Generator) -> ProspectState:
-        return specialise(prospect_steps, problem, self)(problem, state, self, n_steps, rng)
-
-    def solution(self, state: ProspectState) -> np.ndarray:
-        return state.w_mean
 
     def dual(self, problem: Problem, state: ProspectState) -> np.ndarray:
         q = np.empty_like(state.means)
         risk_weights(problem.outer, state.means, q)
         return q.size * q[:, None]
 
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        samples = t * (self.blocks or 0) * self.batch + (inner_samples(problem.inner) if t > 0 else 0)
-        return Oracles(samples, samples)
 
-
-@kernel
+@method(AS_STATED, {"prospect": Prospect(), "prospect-smoothed": Prospect(smoothing=0.002)})
 def prospect_steps(problem, state, solver, n_steps, rng):
     w, losses, slopes, weights, means, full, w_mean, order, t0 = state
     g, rho, r = problem

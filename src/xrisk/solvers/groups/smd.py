@@ -4,13 +4,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.compile import kernel, specialise
 from xrisk.functions import kl_project_logs, prox, risk_cap
 from xrisk.generic import generic
-from xrisk.inner.oracle import Oracles, batch_value, batch_vjp, draw, inner_count, new_batch, shares_batch
+from xrisk.inner.oracle import batch_value, batch_vjp, draw, inner_count, new_batch, shares_batch
 from xrisk.problem import Problem
-from xrisk.solvers.base import prepare_as_stated
+from xrisk.solvers.base import AS_STATED
 from xrisk.solvers.card import SUPPORT_RISK, MethodCard
+from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, Stagewise, UniformAverage, average_weight, rate
 from xrisk.solvers.shared.weights import equal_logs, pick, raised, write_weights
 
@@ -125,34 +125,12 @@ class SMD(NamedTuple):
             needs=(SUPPORT_RISK,),
         )
 
-    def prepare(self, problem: Problem) -> tuple[Problem, "SMD"]:
-        if not gradient_shares.implemented(self.gradient):
-            raise TypeError(f"gradient must be EveryGroup() or DrawnGroup(), got {self.gradient!r}")
-        return prepare_as_stated(problem, self)
-
-    def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        return w.copy()
-
     def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> SMDState:
         logq = equal_logs(inner_count(problem.inner))
         return SMDState(w.copy(), logq, w.copy(), np.exp(logq), 0)
 
-    def advance(self, problem: Problem, state: SMDState, n_steps: int, rng: np.random.Generator) -> SMDState:
-        return specialise(smd_steps, problem, self)(problem, state, self, n_steps, rng)
 
-    def solution(self, state: SMDState) -> np.ndarray:
-        return state.w_mean
-
-    def dual(self, problem: Problem, state: SMDState) -> np.ndarray:
-        return inner_count(problem.inner) * state.q_mean[:, None]
-
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        groups = inner_count(problem.inner)
-        seen = 1 if gradient_is_single(self.gradient) else groups
-        return Oracles(values=t * groups * self.batch, gradients=t * seen * self.batch)
-
-
-@kernel
+@method(AS_STATED, {"smd": SMD(), "smd-drawn": SMD(gradient=DrawnGroup())}, gradient=gradient_shares)
 def smd_steps(problem, state, solver, n_steps, rng):
     w, logq, w_mean, q_mean, t0 = state
     g, rho, r = problem

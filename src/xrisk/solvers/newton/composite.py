@@ -26,6 +26,7 @@ from xrisk.solvers.base import (
     register_full_batch,
 )
 from xrisk.solvers.card import FULL_PASSES, MethodCard, Need
+from xrisk.solvers.method import register
 from xrisk.solvers.newton.algebra import factored
 from xrisk.solvers.newton.barrier import add_barrier_hessian, barrier_count, barrier_of
 from xrisk.solvers.newton.coupling import coupled_value, coupling_has_kinks, coupling_slopes
@@ -198,6 +199,7 @@ def _(solver, problem, blank, found):
     return blank if found.hessian.size else blank._replace(hessian=_NOTHING)
 
 
+register({"composite-newton": CompositeNewton()})
 register_full_batch(CompositeNewton, ENDINGS, "newton")
 
 

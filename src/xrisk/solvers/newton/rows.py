@@ -21,6 +21,7 @@ from xrisk.inner.samples import Samples
 from xrisk.problem import Problem
 from xrisk.solvers.base import PointToProve, Stop, check_positive, known_certificate, known_slopes, register_full_batch
 from xrisk.solvers.card import CERTIFIABLE, MethodCard, Need, require
+from xrisk.solvers.method import register
 from xrisk.solvers.newton.barrier import barrier_count, barrier_of
 from xrisk.solvers.newton.row_point import (
     RowPoint,
@@ -181,6 +182,7 @@ class RowNewton(NamedTuple):
         return Oracles(0, 2 * t * samples)  # at the least: a line search may look at more points
 
 
+register({"row-newton": RowNewton()})
 register_full_batch(RowNewton, ENDINGS, "newton")
 
 

@@ -24,6 +24,7 @@ from xrisk.solvers.base import (
     register_full_batch,
 )
 from xrisk.solvers.card import FULL_PASSES, MethodCard
+from xrisk.solvers.method import register
 from xrisk.solvers.newton.algebra import Solve, factored
 from xrisk.solvers.newton.barrier import add_barrier_hessian, longest_step
 from xrisk.solvers.newton.coupling import coupling_is_constrained
@@ -187,6 +188,7 @@ class Newton(NamedTuple):
         return Oracles(2 * t * samples, t * samples)  # at the least: a line search may take more
 
 
+register({"newton": Newton()})
 register_full_batch(Newton, ENDINGS, "newton")
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from xrisk.compile import canonical, specialise
 from xrisk.generic import generic
 from xrisk.inner.oracle import inner_dim, inner_samples, uniform_index
-from xrisk.problem import Problem
-from xrisk.solvers.base import check_count, check_positive, copied, prepare_coupled, whole
+from xrisk.problem import Problem, coupled_start
+from xrisk.solvers.base import CHOICES, Form, check_count, check_positive, copied, one_of, prepare_coupled, whole
 from xrisk.solvers.shared.tracking import assign, average_into
 
 
@@ -112,6 +112,9 @@ def prepare_epochs(problem: Problem, solver: Any) -> tuple[Problem, Any]:
     ready = ready._replace(epoch=settled_epoch(solver.epoch, problem, ready.batch * inner_dim(problem.inner)))
     check_restart(ready.restart, ready.epoch)
     return problem, ready
+
+
+EPOCHS = Form(prepare_epochs, coupled_start)
 
 
 def epochs_begun(epoch: Any, t: int) -> int:
@@ -232,7 +235,10 @@ def kept_ahead(solver: Any, kept: Kept, t: int, rng: np.random.Generator) -> Kep
 
 def check_restart(restart: Any, epoch: Any) -> None:
     """Refuse what is no way to begin an epoch, and one that waits for the end of an endless epoch."""
-    if not restart_keeps.implemented(restart):
-        raise TypeError(f"restart must be LastPoint(), RandomPoint() or MeanPoint(), got {restart!r}")
+    _check_kind("restart", restart)
     if restart_keeps(restart) and isinstance(epoch, SingleLoop):
         raise ValueError(f"restart must be LastPoint() in a single loop, got {restart!r}")
+
+
+_check_kind = one_of(restart_keeps)
+CHOICES.append(epoch_of)

@@ -11,16 +11,14 @@ from xrisk.compile import kernel, prefetch, worthwhile
 from xrisk.data.rows import fetch_row
 from xrisk.functions import KLBallRisk, KLRisk, WithMasses, risk_weights
 from xrisk.functions.ambiguity import reweigh
-from xrisk.functions.parameters import non_negative
 from xrisk.functions.special import norm
 from xrisk.generic import generic
 from xrisk.inner.models import add_batch_grads, batch_losses
-from xrisk.inner.oracle import inner_count, uniform_index
+from xrisk.inner.oracle import inner_count, inner_size, uniform_index
 from xrisk.inner.samples import Samples
 from xrisk.problem import Problem, inner_values
-from xrisk.solvers.base import check_positive, prepare_as_stated
+from xrisk.solvers.base import Form, parameters_alone, prepare_as_stated
 from xrisk.solvers.card import Need
-from xrisk.solvers.schedules import check_fraction, check_step
 
 
 class RowBatch(NamedTuple):
@@ -207,7 +205,7 @@ def _(rho, floor):
     return rho._replace(risk=floored(rho.risk, floor))
 
 
-ROWS = Need("single rows", lambda problem: place_row.implemented(problem.inner), "inner")
+SINGLE_ROWS = Need("single rows", lambda problem: place_row.implemented(problem.inner), "inner")
 KL_RISK = Need(
     "a KL risk",
     lambda problem: temperature_range.implemented(bare_risk(problem.outer)),
@@ -220,37 +218,9 @@ WORST_CASE = Need(
 EQUAL_MASSES = Need("equal masses", lambda problem: type(problem.outer) is not WithMasses)
 
 
-def check_inertia(name: str, inertia: float) -> None:
-    """Refuse a share of the last direction that is negative, or all of it."""
-    if not 0.0 <= inertia < 1.0:
-        raise ValueError(f"{name} must lie in [0, 1), got {inertia!r}")
-
-
-def _check_least(name: str, least: float) -> None:
-    if not 0.0 < least < 1.0:
-        raise ValueError(f"{name} must lie strictly between 0 and 1, got {least!r}")
-
-
-CHECKS: dict[str, Any] = {
-    "temperature_step": check_step,
-    "threshold_step": check_step,
-    "mixing": check_fraction,
-    "temperature": check_positive,
-    "floor": check_positive,
-    "slack": check_positive,
-    "decay": check_positive,
-    "strength": non_negative,
-    "inertia": check_inertia,
-    "least": _check_least,
-}
-
-
 def prepare_rows(problem: Problem, solver: Any) -> tuple[Problem, Any]:
-    """`prepare_as_stated` for methods of risks over rows, with the fields checked that they have in common."""
+    """`prepare_as_stated` for methods of risks over rows; a ball gets the solver's ``floor`` as its price."""
     problem, solver = prepare_as_stated(problem, solver)
-    for name, field in zip(solver._fields, solver, strict=True):
-        if name in CHECKS:
-            CHECKS[name](name, field)
     if "floor" in solver._fields:
         problem = problem._replace(outer=floored(problem.outer, solver.floor))
     return problem, solver
@@ -281,6 +251,14 @@ def worst_weights(problem: Problem, w: np.ndarray) -> np.ndarray:
 @kernel
 def write_weights_of_risk(rho, u, q):
     risk_weights(rho, u, q)
+
+
+def worst_weights_at(problem: Problem, x: np.ndarray) -> np.ndarray:
+    """The worst case at a variable x = (w, …)."""
+    return worst_weights(problem, x[: inner_size(problem.inner)])
+
+
+ROWS = Form(prepare_rows, parameters_alone, worst_weights_at)
 
 
 @register_jitable

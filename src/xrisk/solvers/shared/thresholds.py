@@ -1,7 +1,6 @@
 """What methods share that keep a threshold sᵢ for each row i of pairs: where they start, and a sample of both sides."""
 
 import numbers
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,32 +11,22 @@ from xrisk.data.products import row_scores
 from xrisk.functions import CVaRRisk, risk_threshold
 from xrisk.functions.loss import loss_value
 from xrisk.generic import generic
-from xrisk.inner.oracle import Oracles, inner_count
+from xrisk.inner.oracle import inner_count
 from xrisk.inner.pairs import Pairs
 from xrisk.inner.sides import Side, draw_side, place_block, read_scores, tail_value
 from xrisk.inner.tail import Tail
 from xrisk.problem import Problem, inner_values
-from xrisk.solvers.base import check_positive, prepare_as_stated
+from xrisk.solvers.base import Form, parameters_alone, prepare_as_stated
 from xrisk.solvers.card import Need
-from xrisk.solvers.schedules import check_step
 from xrisk.solvers.shared.epochs import settled_epoch
 from xrisk.solvers.shared.tracking import corrects, next_block
 
-TWO_WAY = Need(
+PARTIAL_AUC = Need(
     "a two-way partial AUC",
     lambda problem: type(problem.inner) in (Tail, Pairs) and type(problem.outer) is CVaRRisk,
     "inner",
 )
 SAMPLE = 32  # rows i per iteration, where a solver leaves them open
-
-CHECKS: dict[str, Callable] = {
-    "tail_step": check_step,
-    "threshold_step": check_step,
-    "strength": check_positive,
-    "nu": check_positive,
-    "lam": check_positive,
-    "outer_lam": check_positive,
-}
 
 
 class FixedThresholds(NamedTuple):
@@ -95,13 +84,6 @@ def prepare_two_way(problem: Problem, solver: Any) -> tuple[Problem, Any]:
     problem, solver = prepare_as_stated(problem, solver)
     if type(problem.inner) is Pairs:  # a tail of all rows j
         problem = problem._replace(inner=Tail(problem.inner, problem.inner.inner.size))
-    for name, field in zip(solver._fields, solver, strict=True):
-        if name in CHECKS:
-            CHECKS[name](name, field)
-    if "first" in solver._fields:
-        if not first_thresholds.implemented(solver.first):
-            raise TypeError(f"first must be FixedThresholds() or ExactThresholds(), got {solver.first!r}")
-        solver.first.check()
     return problem, solver
 
 
@@ -118,10 +100,13 @@ def lazy_mean(x: np.ndarray, x_sum: np.ndarray, touched: np.ndarray, first: int,
     return x.copy() if t == first else (x_sum + (t - touched) * x) / (t - first)
 
 
-def pair_oracles(solver: Any, t: int) -> Oracles:
-    """Values and gradients of S·B pairs, t times."""
-    pairs = t * solver.blocks * solver.batch
-    return Oracles(values=pairs, gradients=pairs)
+def no_duals(problem: Problem, x: np.ndarray) -> np.ndarray:
+    """Ones: of methods that keep no duals, for objectives of their own."""
+    return np.ones((inner_count(problem.inner), 1))
+
+
+TWO_WAY = Form(prepare_two_way, parameters_alone, no_duals)
+STAGES = Form(prepare_stages, parameters_alone, no_duals)
 
 
 @register_jitable(forceinline=True)  # called, it would count references to all arrays it is given
@@ -190,14 +175,3 @@ def move_tail(tails, i, t, change):
     tails.s_prev[i] = tails.s[i]
     tails.touched[i] = t
     tails.s[i] -= change
-
-
-def tracked_oracles(solver: Any, t: int) -> Oracles:
-    """Values, at two iterates if the filter corrects, and gradients of S·B pairs, t times."""
-    pairs = t * solver.blocks * solver.batch
-    return Oracles(values=2 * pairs if corrects(solver.correction) else pairs, gradients=pairs)
-
-
-def row_oracles(solver: Any, t: int) -> Oracles:
-    """Gradients of S positive and B negative rows, t times."""
-    return Oracles(values=0, gradients=t * (solver.blocks + solver.batch))

@@ -15,6 +15,7 @@ from xrisk.functions import block_start
 from xrisk.generic import generic
 from xrisk.inner.oracle import inner_count, inner_dim, uniform_index
 from xrisk.problem import Problem
+from xrisk.solvers.base import CHOICES
 from xrisk.solvers.schedules import Decreasing, Stagewise, rate
 
 
@@ -75,6 +76,9 @@ def _(correction, track, n, blocks):
 @correction_weight.of(TheoryCorrection)
 def _(correction, track, n, blocks):
     return min((n - blocks) / (blocks * (1.0 - track)) + 1.0 - track, correction.cap)
+
+
+CHOICES.append(corrects)
 
 
 def check_correction(correction: Any, track: float | Decreasing | Stagewise) -> None:

@@ -14,9 +14,8 @@ from xrisk.functions.parameters import positive
 from xrisk.inner.oracle import inner_lipschitz, inner_smoothness
 from xrisk.problem import Problem
 from xrisk.solvers.dro.ascdro import ASCDRO
-from xrisk.solvers.dro.rascdro import RASCDRO
-from xrisk.solvers.dro.rscdro import RSCDRO
 from xrisk.solvers.dro.scdro import SCDRO
+from xrisk.solvers.restarted import Restarted
 from xrisk.solvers.schedules import Decreasing, LastIterate
 from xrisk.solvers.shared.rows import ball_radius, floored, largest_temperature, temperature_range
 from xrisk.solvers.theory.alexr import Setting
@@ -166,7 +165,7 @@ def rscdro_setting(
     >>> model = LinearModel(as_rows(np.array([[2.0], [1.0]])), np.array([1.0, -1.0]))
     >>> problem = xrisk.Problem(Samples(model), KLBallRisk(0.5, 0.5))  # L_F = 11, λ̃ = ½
     >>> setting = theory.rscdro_setting(problem, 0.1, spread=1.0, sigma=1.0, drop=1.0, reach=1.0)
-    >>> round(setting.solver.solver.strength, 9), setting.solver.factor
+    >>> round(setting.solver.solver.strength, 9), setting.solver.step_factor
     (0.04, 0.5)
     """
     smooth, mu = _restarts(problem, eps, spread, sigma, drop, reach, solver)
@@ -174,7 +173,7 @@ def rscdro_setting(
     beta = min(mu * drop / (c * sigma**2), 1.0 / c)
     length = math.ceil(max(sigma**2 / (mu * drop), 1.0) * 384.0 * c * smooth**2 / mu)
     inner = _with_step(solver, beta / (12.0 * smooth**2), beta)._replace(strength=mu)
-    return Setting(problem, RSCDRO(inner, length), _all_stages(length, drop, eps))
+    return Setting(problem, Restarted(inner, length), _all_stages(length, drop, eps))
 
 
 def rascdro_setting(
@@ -216,7 +215,7 @@ def rascdro_setting(
     lengths = (smooth * sigma / (mu * math.sqrt(share)), smooth**2 * sigma**2 / share, smooth**2 / mu)
     length = math.ceil(192.0 * c * max(lengths))
     inner = _with_step(solver, step, beta)._replace(strength=mu)
-    return Setting(problem, RASCDRO(inner, length), _all_stages(length, drop, eps))
+    return Setting(problem, Restarted(inner, length, step_factor=0.5**0.5), _all_stages(length, drop, eps))
 
 
 def _restarts(problem: Problem, *given: Any) -> tuple[float, float]:

@@ -15,10 +15,10 @@ from xrisk.functions.parameters import positive
 from xrisk.inner.oracle import inner_dim
 from xrisk.problem import Problem, coupled
 from xrisk.solvers.coupled.msvr import MSVR, CorrectedGradient, UnitStep
-from xrisk.solvers.coupled.restarted import Restarted
 from xrisk.solvers.coupled.sonex import SONEX
 from xrisk.solvers.coupled.sonx import SONX
 from xrisk.solvers.coupled.sox import SOX, FreshBatch
+from xrisk.solvers.restarted import Restarted
 from xrisk.solvers.schedules import LastIterate
 from xrisk.solvers.shared.tracking import TheoryCorrection, corrects
 from xrisk.solvers.theory.alexr import Setting

@@ -1,19 +1,48 @@
-"""Stages of another solver, each with smaller steps: SOX-boost and stage-wise MSVR."""
+"""Stages of another solver, each with smaller steps: SOX-boost, stage-wise MSVR, RSCDRO and RASCDRO."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from xrisk.compile import canonical
+from xrisk.generic import generic
 from xrisk.inner.oracle import Oracles
 from xrisk.problem import Problem
 from xrisk.solvers.base import check_state, copied, whole
-from xrisk.solvers.card import STRONGLY_CONVEX, MethodCard
+from xrisk.solvers.card import CONVEX_COUPLING, STRONGLY_CONVEX, MethodCard, Need
+from xrisk.solvers.coupled.msvr import MSVR
 from xrisk.solvers.coupled.sox import SOX
+from xrisk.solvers.dro.ascdro import ASCDRO
+from xrisk.solvers.dro.scdro import SCDRO
+from xrisk.solvers.method import register
 from xrisk.solvers.schedules import scaled
 
 FACTORS = ("step", "track", "momentum")
 SHRINKS = {"step": "step", "temperature_step": "step", "track": "track", "momentum": "momentum"}  # fields, by factors
+
+
+@generic
+def stage_theory(solver):
+    """Of a solver in stages: its name, the paper, how its rule is known, the rate, and what that asks for besides."""
+
+
+@stage_theory.otherwise
+def _(solver: Any) -> tuple[str, str, str, str, Need]:
+    rate = "strongly convex: SOX 1/(μ min(B,S) ε) + nσ₀²/(μ²BSε), MSVR n/(μS√Bε) in the objective"
+    paper = "Wang and Yang 2022, SOX-boost; Jiang et al. 2022, journal version, Theorem 7"
+    return "Restarted", paper, "reconstructed", rate, STRONGLY_CONVEX
+
+
+@stage_theory.of(SCDRO)
+def _(solver: SCDRO) -> tuple[str, str, str, str, Need]:
+    rate = "convex 1/ε³; 1/(μ²ε) in F + (μ/2)‖x‖²"
+    return "RSCDRO", "Qi et al. 2022, Algorithm 3, Lemma 4 and Theorem 3", "verified", rate, CONVEX_COUPLING
+
+
+@stage_theory.of(ASCDRO)
+def _(solver: ASCDRO) -> tuple[str, str, str, str, Need]:
+    rate = "convex 1/ε²; 1/(με) + 1/(μ^{3/2}√ε) in F + (μ/2)‖x‖²"
+    return "RASCDRO", "Qi et al. 2022, Algorithm 3, Lemma 5 and Theorem 4", "verified", rate, CONVEX_COUPLING
 
 
 class RestartedState(NamedTuple):
@@ -48,18 +77,26 @@ class Restarted(NamedTuple):
 
     - SOX-boost [1]_: γ, β and s by ½, lengths by 2, as by default;
     - stage-wise MSVR v2 [2]_, Theorem 7: γ and β by ½, s by √½;
-    - stage-wise MSVR v3: all settings and lengths stay.
+    - stage-wise MSVR v3: all settings and lengths stay;
+    - RSCDRO [3]_, Algorithm 3 and Lemma 4, ``Restarted(SCDRO(strength=mu))``: β, η and η_λ by ½, lengths by 2;
+    - RASCDRO [3]_, Lemma 5, of `ASCDRO`: β by ½, η and η_λ by √½. The lemma prints η with σ² where its proof needs σ,
+      and a length of a stage with a σ² too many.
 
-    Only these ratios are established, not the constants of the first stage, but for SOX-boost on linear ∇f, see
-    `xrisk.solvers.theory.sox_boost_setting`. What is reported is the solver's own
-    solution. With ``average=LastIterate()`` that is the theorems' point whenever a stage ends; the default averages
-    over the stages, which is less noisy on convex problems.
+    The two of [3]_ minimise F + (μ/2)‖(w, λ)‖², whose μx stands inside the moving average of the gradient. Their stages
+    make 1, …, T moves, where 0, …, T − 1 are printed, so that no stage stands still; the experiments of the paper cut
+    the step once, by 10. `xrisk.solvers.theory.rscdro_setting` and ``rascdro_setting`` have the constants.
+
+    For SOX and MSVR only these ratios are established, not the constants of the first stage, but for SOX-boost on
+    linear ∇f, see `xrisk.solvers.theory.sox_boost_setting`. What is reported is the solver's own solution. With
+    ``average=LastIterate()`` that is the theorems' point whenever a stage ends; the default averages over the stages,
+    which is less noisy on convex problems.
 
     References
     ----------
     .. [1] Wang and Yang, Finite-sum coupled compositional stochastic optimization: theory and applications, 2022.
     .. [2] Jiang, Li, Wang, Zhang and Yang, Multi-block-single-probe variance reduced estimator for coupled
        compositional optimization, 2022, and its journal version.
+    .. [3] Qi, Lyu, Chan, Bai and Yang, Stochastic constrained DRO with a complexity independent of sample size, 2022.
 
     Examples
     --------
@@ -87,16 +124,9 @@ class Restarted(NamedTuple):
     momentum_factor: float = 0.5
 
     def card(self) -> MethodCard:
-        inner = self.solver.card()
+        inner, (name, paper, provenance, rate, more) = self.solver.card(), stage_theory(self.solver)
         return MethodCard(
-            "Restarted",
-            "Wang and Yang 2022, SOX-boost; Jiang et al. 2022, journal version, Theorem 7",
-            "reconstructed",
-            values=inner.values,
-            gradients=inner.gradients,
-            rate="strongly convex: SOX 1/(μ min(B,S) ε) + nσ₀²/(μ²BSε), MSVR n/(μS√Bε) in the objective",
-            needs=inner.needs,
-            theory=(*inner.theory, STRONGLY_CONVEX),
+            name, paper, provenance, inner.values, inner.gradients, rate, inner.needs, (*inner.theory, more)
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "Restarted"]:
@@ -161,3 +191,13 @@ def _(solver, state):
     if not state.left <= most:
         raise ValueError(f"left must be at most {most:g} in stage {state.stage}, got {state.left}")
     check_state(solver.solver, state.inner)
+
+
+register(
+    {
+        "msvr-stagewise": Restarted(MSVR(track=0.5, momentum=0.5), step_factor=0.5**0.5),
+        "sox-boost": Restarted(SOX(track=0.5, momentum=0.5)),
+        "rscdro": Restarted(SCDRO(step=0.1, temperature_step=0.1, track=0.5, strength=1e-4)),
+        "rascdro": Restarted(ASCDRO(step=0.1, temperature_step=0.1, track=0.5, strength=1e-4), step_factor=0.5**0.5),
+    }
+)

@@ -1,0 +1,109 @@
+"""What makes a spec a method: names that it is raced under, and what it does unless it says otherwise."""
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from xrisk.compile import kernel, specialise
+from xrisk.inner.oracle import Oracles, inner_count, inner_dim, inner_samples
+from xrisk.problem import Problem
+from xrisk.solvers.base import OWN_CHECKS, Check, Form, one_of
+from xrisk.solvers.shared.epochs import advance_by_epochs, epochs_begun
+
+CATALOGUE: dict[str, Any] = {}  # every method and variant by its name
+REPORTED = ("w_mean", "x_mean", "w", "x")  # what is a solution, the first of these that a state has
+WEIGHTS = ("q_mean", "p_mean", "q", "p")  # weights of all blocks, n times which are their duals
+ONCE = "a full pass"  # of a card: before the first iteration
+
+
+def register(named: dict[str, Any]) -> None:
+    """Add a method and its variants to the catalogue, by their names."""
+    twice = named.keys() & CATALOGUE.keys()
+    if twice:
+        raise ValueError(f"names of methods must be new, got {', '.join(twice)} again")
+    CATALOGUE.update(named)
+
+
+def method(form: Form, named: dict[str, Any], /, **fields: Any) -> Callable[[Callable], Any]:
+    """Make a function the compiled iterations of a method, which gets what it lacks of the protocol.
+
+    Parameters
+    ----------
+    form : Form
+        `COUPLED`, `AS_STATED` or that of a family of methods.
+    named : dict
+        The method with its defaults and its variants, by the names they are raced under.
+    **fields
+        What its own fields must be: a verb that their specs implement, or a check of a name and a value.
+    """
+    (cls,) = {type(solver) for solver in named.values()}
+    register(named)
+    OWN_CHECKS[cls] = {name: _check(cls, name, asked) for name, asked in fields.items()}
+
+    def attach(steps: Callable) -> Any:
+        iterate = kernel(steps)
+
+        def advance(self: Any, problem: Problem, state: Any, n_steps: int, rng: np.random.Generator) -> Any:
+            if hasattr(cls, "pass_over"):
+                return advance_by_epochs(self, problem, state, n_steps, rng, iterate)
+            return specialise(iterate, problem, self)(problem, state, self, n_steps, rng)
+
+        defaults = {
+            "prepare": lambda self, problem: form.prepare(problem, self),
+            "start": lambda self, problem, w: form.start(problem, w),
+            "advance": advance,
+            "solution": _solution,
+            "dual": lambda self, problem, state: _dual(form, self, problem, state),
+            "oracles": _oracles,
+        }
+        for name, default in defaults.items():
+            if name not in vars(cls):
+                setattr(cls, name, default)
+        return iterate
+
+    return attach
+
+
+def _check(cls: Any, name: str, asked: Any) -> Check:
+    return one_of(asked, type(cls._field_defaults[name])) if hasattr(asked, "implemented") else asked
+
+
+def _solution(self: Any, state: Any) -> np.ndarray:
+    """The average, where the state keeps one, or the iterate."""
+    return getattr(state, next(name for name in REPORTED if name in state._fields))
+
+
+def _dual(form: Form, solver: Any, problem: Problem, state: Any) -> np.ndarray:
+    """The mean of the dual blocks, or the present ones, or n times the weights of a risk."""
+    for name in ("y_mean", "y"):
+        if name in state._fields:
+            return getattr(state, name).copy()
+    for name in WEIGHTS:
+        if name in state._fields:
+            return inner_count(problem.inner) * getattr(state, name)[:, None]
+    return form.dual(problem, solver.solution(state))  # type: ignore[misc]
+
+
+def _oracles(self: Any, problem: Problem, t: int) -> Oracles:
+    """What the card says, t times."""
+    card = self.card()
+    return Oracles(*(_calls(self, problem, t, formula) for formula in (card.values, card.gradients)))
+
+
+def _calls(solver: Any, problem: Problem, t: int, formula: str) -> int:
+    """Calls in t iterations by a formula such as "2SB + nB, full passes"."""
+    per_iteration, _, passes = formula.partition(", ")
+    n, m = inner_count(problem.inner), inner_dim(problem.inner)
+    letters = {"S": getattr(solver, "blocks", 0) or 0, "B": getattr(solver, "batch", 0), "n": n, "m": m}
+    calls = t * m * sum(_term(term, letters) for term in per_iteration.split(" + "))
+    if passes:
+        calls += inner_samples(problem.inner) * (min(t, 1) if passes == ONCE else epochs_begun(solver.epoch, t))
+    return calls
+
+
+def _term(term: str, letters: dict[str, int]) -> int:
+    number, product = re.fullmatch(r"(\d*)(\w*)", term).groups()  # type: ignore[union-attr]
+    return int(number or 1) * math.prod(letters[letter] for letter in product)
