@@ -25,8 +25,10 @@ certificate
 solvers.card  solvers.schedules
 solvers.base
 solvers.shared
+solvers.method
 solvers.coupled  solvers.groups  solvers.finite_sum  solvers.auc  solvers.newton  run
 solvers.lbfgs  solvers.faces  solvers.bundle  solvers.dro
+solvers.restarted
 solvers.catalogue  solvers.theory
 auto
 solvers
