@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 # packages are compiled to bytecode when they are first imported, not all when they are installed: it must be kept then
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: venv demo test test-all lint bench rates reproduce clean
+.PHONY: venv demo test test-all lint docs bench rates reproduce clean
 
 venv: $(READY)
 
@@ -39,6 +39,11 @@ test: $(READY)
 
 test-all: lint
 	$(PYTEST) --hypothesis-profile=thorough
+
+# pages that are written from the code; tests compare them with what this writes
+docs: $(READY)
+	$(BIN)/xrisk methods --markdown > docs/methods.md
+	$(BIN)/python docs/inventory.py
 
 bench: $(BENCH_READY)
 	$(BIN)/python benchmarks/speed.py

@@ -4,6 +4,7 @@ import functools
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from tests import run_blocks
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "docs/guide.md", "CONTRIBUTING.md")
+ALL_PAGES = [page for folder in (".", "docs", "docs/decisions", "experiments/*") for page in ROOT.glob(f"{folder}/*.md")]
 BLOCKS = [(page, k) for page in PAGES for k in range(len(run_blocks.blocks(ROOT / page)))]
 
 # a limit that runs out is told by a warning; the example of an estimator must not stumble over it
@@ -70,11 +72,17 @@ def test_a_block_runs_compiled_and_plain(page, block, disable_jit):
     assert found is None, found
 
 
+def test_the_inventory_is_what_the_code_has():
+    page = runpy.run_path(str(ROOT / "docs" / "inventory.py"))["page"]
+    is_current = (ROOT / "docs" / "inventory.md").read_text(encoding="utf-8") == page()
+    assert is_current, "docs/inventory.md is not what the code has: run `make docs`"
+
+
 def test_the_readme_is_short():
     assert (ROOT / "README.md").stat().st_size <= 9_000
 
 
-@pytest.mark.parametrize("page", [*PAGES, "docs/benchmarks.md", "docs/race.md", "docs/rates.md"])
+@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_to_files(page):
-    targets = re.findall(r"\]\((?!http|#)([^)#]+)", (ROOT / page).read_text(encoding="utf-8"))
-    assert [target for target in targets if not ((ROOT / page).parent / target).exists()] == []
+    targets = re.findall(r"\]\((?!http|#)([^)#]+)", page.read_text(encoding="utf-8"))
+    assert [target for target in targets if not (page.parent / target).exists()] == []
