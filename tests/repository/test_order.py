@@ -1,6 +1,7 @@
-"""A module imports only what stands above it."""
+"""Modules import in one direction, and tests stand where what they test does."""
 
 import ast
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from types import ModuleType
 
@@ -88,13 +89,94 @@ def imports(path):
     return found
 
 
+PACKAGES = [name for name, path in MODULES.items() if name and path.name == "__init__.py"]
+
+# inside a package: its main files, of which none imports one to its right
+INSIDE = {
+    "applications": "arguments groups samples",
+    "auto": "plan solver",
+    "certificate": "rounding penalties passes bounds",
+    "cli": "options screen app",
+    "data": "threads rows products",
+    "estimators": "base groups tasks",
+    "functions": "parameters simplex loss outer penalty smoothing risk ambiguity worst",
+    "inner": "oracle models visitors passes groups group_passes samples",
+    "metrics": "arguments report groups partial_auc resampling",
+    "objectives": "shared worst_groups",
+    "race": "grid run picture",
+    "report": "phrases figures page",
+    "run": "budget observers result driver",
+    "solvers": "card base shared method newton auc",
+    "solvers.newton": "algebra barrier coupling smoothed hessian solver composite",
+    "solvers.shared": "tracking epochs",
+    "solvers.theory": "constants alexr",
+    "study": "scores verdict objective study",
+    "tables": "columns encoding prepare",
+}
+
+
+def part(package, module):
+    """The file or folder of a package that a module belongs to; None of the package itself and of others."""
+    return module.removeprefix(f"{package}.").split(".")[0] if module.startswith(f"{package}.") else None
+
+
+def imports_inside(package):
+    """What each file or folder of a package imports of the others."""
+    graph = {}
+    for module, path in MODULES.items():
+        importer = part(package, module)
+        if importer:
+            imported = {part(package, name) for name in imports(path)} - {None, importer}
+            graph[importer] = graph.get(importer, set()) | imported
+    return graph
+
+
+def circle(graph):
+    """Parts that import each other in a circle; none if they have an order."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return error.args[1]
+    return []
+
+
 @pytest.mark.parametrize("module", [name for name in MODULES if name])
 def test_a_module_imports_only_what_stands_above_it(module):
     assert [name for name in sorted(imports(MODULES[module])) if not may_import(module, name)] == []
 
 
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_parts_of_a_package_do_not_import_each_other_in_a_circle(package):
+    assert circle(imports_inside(package)) == []
+
+
+def test_no_two_files_import_each_other_in_a_circle():
+    assert circle({module: imports(path) - {module} for module, path in MODULES.items()}) == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_part_of_a_package_imports_the_package(package):
+    inside = [name for name in MODULES if part(package, name) not in (None, "__main__")]
+    assert [name for name in inside if package in imports(MODULES[name])] == []
+
+
+@pytest.mark.parametrize("package", INSIDE)
+def test_the_main_files_of_a_package_import_from_left_to_right(package):
+    order, graph = INSIDE[package].split(), imports_inside(package)
+    assert [name for name in order if name not in graph] == []
+    assert [(name, later) for k, name in enumerate(order) for later in order[k:] if later in graph[name]] == []
+
+
 def test_every_line_names_modules_that_exist():
     assert [name for name in PLACE if name not in MODULES] == []
+
+
+@pytest.mark.parametrize(
+    ("graph", "parts"),
+    [({"a": {"b"}, "b": {"c"}, "c": {"a"}}, {"a", "b", "c"}), ({"a": {"b", "c"}, "b": {"c"}, "c": set()}, set())],
+)
+def test_a_circle_is_found(graph, parts):
+    assert set(circle(graph)) == parts
 
 
 WRONG = {
@@ -119,16 +201,20 @@ def test_no_way_to_import_is_overlooked(text, tmp_path):
 
 
 TESTS = Path(__file__).parents[1]
-NO_ROOM = {"reference", "repository"}  # naive twins; what is true of the repository as a whole
+NOT_OF_A_PACKAGE = {"reference", "repository"}  # naive twins; what is true of the repository as a whole
+FOLDERS = sorted({path.parent.relative_to(TESTS) for path in TESTS.rglob("*.py")} - {Path()})
 
 
-@pytest.mark.parametrize(
-    "tested",
-    sorted(path.relative_to(TESTS) for path in TESTS.rglob("test_*.py") if path.parent.name not in NO_ROOM),
-    ids=str,
-)
-def test_tests_stand_where_what_they_test_does(tested):
-    room = SOURCE / tested.parent
-    subject = tested.stem.removeprefix("test_")
-    assert room.is_dir()
-    assert tested.parent.name or (SOURCE / f"{subject}.py").exists()
+@pytest.mark.parametrize("folder", [each for each in FOLDERS if each.parts[0] not in NOT_OF_A_PACKAGE], ids=str)
+def test_a_folder_of_tests_is_named_after_a_package(folder):
+    assert ".".join(folder.parts) in PACKAGES
+
+
+@pytest.mark.parametrize("package", [name for name in PACKAGES if "." not in name])
+def test_a_package_has_a_folder_of_tests(package):
+    assert list((TESTS / package).glob("test_*.py")) != []
+
+
+@pytest.mark.parametrize("tested", [path.stem.removeprefix("test_") for path in sorted(TESTS.glob("test_*.py"))])
+def test_a_test_outside_of_folders_is_named_after_a_module(tested):
+    assert tested in MODULES

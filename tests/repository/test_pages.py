@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from tests import run_blocks
+from tests.repository import run_blocks
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "docs/guide.md", "CONTRIBUTING.md")
-ALL_PAGES = [page for folder in (".", "docs", "docs/decisions", "experiments/*") for page in ROOT.glob(f"{folder}/*.md")]
+ALL_PAGES = [
+    page for folder in (".", "docs", "docs/decisions", "experiments/*") for page in ROOT.glob(f"{folder}/*.md")
+]
 BLOCKS = [(page, k) for page in PAGES for k in range(len(run_blocks.blocks(ROOT / page)))]
 
 # a limit that runs out is told by a warning; the example of an estimator must not stumble over it

@@ -1,6 +1,6 @@
 """Run the Python blocks of a page of Markdown one after the other, as one script; print what went wrong in each.
 
-python tests/run_blocks.py PAGE [MORE CODE], in a folder for the files that the blocks write
+python tests/repository/run_blocks.py PAGE [MORE CODE], in a folder for the files that the blocks write
 """
 
 import contextlib
