@@ -30,9 +30,7 @@ from xrisk.inner.oracle import exact_values
 from xrisk.solvers import (
     ASCDRO,
     PGSMD2,
-    RASCDRO,
     RECOVER,
-    RSCDRO,
     SCDRO,
     SCENT,
     SPD,
@@ -43,6 +41,7 @@ from xrisk.solvers import (
     FastDROMLMC,
     Lengthening,
     MomentumSGD,
+    Restarted,
     Stagewise,
 )
 
@@ -86,11 +85,11 @@ METHODS = {
     "SCDRO": Method(lambda s, a, b: SCDRO(cut(s), cut(a), b, BATCH), (STEPS, SMALLER, TRACKS)),
     "ASCDRO": Method(lambda s, a, b: ASCDRO(cut(s, 2), cut(a, 2), b, BATCH), (STEPS, SMALLER, TRACKS)),
     "RSCDRO": Method(
-        lambda s, a, b: RSCDRO(SCDRO(s, a, b, BATCH, strength=1e-4), STAGE),
+        lambda s, a, b: Restarted(SCDRO(s, a, b, BATCH, strength=1e-4), STAGE),
         (STEPS, SMALLER, TRACKS),
     ),
     "RASCDRO": Method(
-        lambda s, a, b: RASCDRO(ASCDRO(s, a, b, BATCH, strength=1e-4), STAGE),
+        lambda s, a, b: Restarted(ASCDRO(s, a, b, BATCH, strength=1e-4), STAGE, step_factor=0.5**0.5),
         (STEPS, SMALLER, TRACKS),
     ),
     "FastDRO": Method(lambda s: FastDRO(cut(s), BATCH), (STEPS,)),
