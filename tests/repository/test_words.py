@@ -84,7 +84,7 @@ def test_a_name_in_the_glossary_exists(name):
 def exists(name: str) -> bool:
     """Whether there is a file, a command, a parameter or a definition of this name in the package."""
     if "/" in name or name.endswith(".py"):
-        return any((folder / name).exists() for folder in (ROOT, SOURCE, SOURCE / "solvers"))
+        return is_file(name)
     if name.startswith("xrisk "):
         from xrisk.cli.app import app
 
@@ -94,6 +94,11 @@ def exists(name: str) -> bool:
     if not found:
         return name in parameters()
     return not member or any(has_member(each, member) for each in found if isinstance(each, type))
+
+
+def is_file(name: str) -> bool:
+    """Whether there is a file or folder of this name, from the root, the package or its solvers on."""
+    return any((folder / name).exists() for folder in (ROOT, SOURCE, SOURCE / "solvers"))
 
 
 def has_member(cls: type, member: str) -> bool:
@@ -161,6 +166,29 @@ def without_code(page: str) -> str:
     """A page of Markdown with its code blanked, so that lines keep their numbers."""
     page = re.sub(r"```.*?```", lambda block: "\n" * block[0].count("\n"), page, flags=re.DOTALL)
     return re.sub(r"`[^`\n]*`", "", page)
+
+
+@functools.cache
+def words_of_code() -> set[str]:
+    """Every word of the package, the tests, the scripts and the examples of pages."""
+    folders = (SOURCE, ROOT / "tests", ROOT / "benchmarks", ROOT / "experiments", ROOT / "examples")
+    texts = [path.read_text(encoding="utf-8") for folder in folders for path in sorted(folder.rglob("*.py"))]
+    texts += [block for page in PAGES for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)]
+    return {word for text in texts for word in re.findall(r"\w+", text)}
+
+
+def stale(name: str) -> bool:
+    """Whether a piece of code in a sentence is a path without a file, or a name that occurs nowhere in the code."""
+    if "/" in name and " " not in name:
+        return not is_file(name)
+    head = re.fullmatch(r"([A-Za-z_][\w.]*)(\(.*\))?", name)
+    return bool(head) and not (is_file(name) or set(head[1].split(".")) <= words_of_code())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_name_on_a_page_occurs_in_the_code(page):
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert sorted({name for name in quoted(text) if stale(name)}) == []
 
 
 def words_of(name: str) -> list[str]:
