@@ -28,7 +28,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# types are checked beside the tests; pytest has the last word unless they are wrong
+# types are checked while the tests run, and reported if they are wrong
 test: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
