@@ -40,10 +40,11 @@ test: $(READY)
 test-all: lint
 	$(PYTEST) --hypothesis-profile=thorough
 
-# pages that are written from the code; tests compare them with what this writes
+# what is written from the code; tests compare it with what this writes
 docs: $(READY)
 	$(BIN)/xrisk methods --markdown > docs/methods.md
 	$(BIN)/python docs/inventory.py
+	$(BIN)/python -c "from xrisk.solvers import catalogue; print(catalogue.stub(), end='')" > src/xrisk/solvers/__init__.pyi
 
 bench: $(BENCH_READY)
 	$(BIN)/python benchmarks/speed.py

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.repository import run_blocks
+from xrisk import solvers
+from xrisk.solvers import catalogue
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "docs/guide.md", "CONTRIBUTING.md", "docs/extending.md")
@@ -78,6 +80,11 @@ def test_the_inventory_is_what_the_code_has():
     page = runpy.run_path(str(ROOT / "docs" / "inventory.py"))["page"]
     is_current = (ROOT / "docs" / "inventory.md").read_text(encoding="utf-8") == page()
     assert is_current, "docs/inventory.md is not what the code has: run `make docs`"
+
+
+def test_the_type_stub_of_solvers_is_what_the_catalogue_has():
+    is_current = Path(solvers.__file__).with_suffix(".pyi").read_text(encoding="utf-8") == catalogue.stub()
+    assert is_current, "src/xrisk/solvers/__init__.pyi is not what the catalogue has: run `make docs`"
 
 
 def test_the_readme_is_short():
