@@ -12,11 +12,11 @@ from rich.text import Text
 
 import xrisk
 from xrisk.applications import LOSSES, group_dro
-from xrisk.cli.options import Refused, one_line_errors, refuse_outputs, some_options, words
+from xrisk.cli.options import Refused, one_line_errors, options_of, refuse_outputs, words
 from xrisk.cli.screen import FRAME, plain, progress
 from xrisk.files import written_whole
-from xrisk.objectives.shared import DEFAULT_LOSS
-from xrisk.phrases import counted
+from xrisk.functions.parameters import counted
+from xrisk.objectives.options import DEFAULT_LOSS
 from xrisk.problem import Problem
 from xrisk.race import PAPER, PROBLEMS, Race, as_dict, draw_race, race
 from xrisk.race.phrases import COLUMNS as RACE_COLUMNS
@@ -116,7 +116,7 @@ def _grid(context: Any, option: Any, values: tuple[str, ...]) -> dict[str, tuple
 @click.option("--jobs", default=os.cpu_count() or 1, show_default=True, help="Processes.")
 @click.option("--target", help="Of a file: the column to predict.")
 @click.option("--groups", callback=words, help="Of a file: columns whose intersections are the groups.")
-@some_options("divergence", "alpha", "lam")
+@options_of("divergence", "alpha", "lam")
 @click.option("--loss", type=click.Choice(sorted(LOSSES)), help="Of a file: logistic for classes by default.")
 @click.option("--l2", default=1e-3, show_default=True, help="Of a file: strength of the penalty.")
 @click.option("--out", type=click.Path(dir_okay=False), help="Write all numbers (JSON) here.")

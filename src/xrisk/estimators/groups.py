@@ -21,9 +21,9 @@ from xrisk.estimators.base import (
 )
 from xrisk.estimators.callbacks import with_callbacks
 from xrisk.estimators.routing import warn_of_lost_groups
+from xrisk.functions.parameters import counted
 from xrisk.grouping import Grouping, distinct, encode_groups
 from xrisk.inner.oracle import exact_values, inner_count
-from xrisk.phrases import counted
 from xrisk.problem import Problem
 from xrisk.registry import savable
 from xrisk.run import Result

@@ -26,9 +26,8 @@ from xrisk.estimators.base import (
 from xrisk.estimators.callbacks import with_callbacks
 from xrisk.estimators.groups import distribution
 from xrisk.functions import CVaRRisk, WithMasses, worst
-from xrisk.functions.parameters import require
+from xrisk.functions.parameters import counted, require
 from xrisk.inner.oracle import exact_values, inner_count
-from xrisk.phrases import counted
 from xrisk.problem import Problem
 from xrisk.registry import savable
 from xrisk.run import Result, Stop

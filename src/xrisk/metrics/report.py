@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from xrisk.phrases import counted
+from xrisk.functions.parameters import counted
 
 
 class GroupRow(NamedTuple):

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import make_scorer
 
+from xrisk.functions.parameters import counted
 from xrisk.grouping import encode_groups
 from xrisk.metrics.arguments import (
     MIN_GROUP_SIZE,
@@ -22,7 +23,6 @@ from xrisk.metrics.arguments import (
     same_length,
     weights_of,
 )
-from xrisk.phrases import counted
 
 
 def worst_group_score(

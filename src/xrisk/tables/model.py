@@ -24,6 +24,10 @@ class RankedClasses(NamedTuple):
         if not (0.0 <= self.min_tpr < 1.0 and 0.0 < self.max_fpr <= 1.0):
             raise ValueError(f"min_tpr and max_fpr must leave a region, got {self.min_tpr!r} and {self.max_fpr!r}")
 
+    def region(self) -> dict[str, Any]:
+        """The part of the curve, as options of `xrisk.metrics.partial_auc_score`."""
+        return {"min_tpr": self.min_tpr, "max_fpr": self.max_fpr}
+
     def names(self, positive: np.ndarray) -> np.ndarray:
         """The class of each row (n,), of those that are positive."""
         return np.where(positive, self.positive, self.negative)

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from xrisk.functions.parameters import counted
 from xrisk.grouping import encode_groups
-from xrisk.phrases import counted
 from xrisk.tables.columns import GroupColumn, NumberColumn, column
 from xrisk.tables.encoding import TableEncoding, guess_task, learn_encoding, learn_groups, require
 from xrisk.tables.rows import Part, split

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from xrisk.phrases import counted
+from xrisk.functions.parameters import counted
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 GAPS = ["?"]  # beside what pandas takes as missing
