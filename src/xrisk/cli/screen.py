@@ -93,7 +93,7 @@ def grid(table: TextTable) -> Grid:
             style="dim" if column.is_dim else "",
             justify="right" if column.is_number else "left",
             max_width=column.width,
-            overflow="fold",
+            overflow="ellipsis" if column.is_number else "fold",  # half a number would be another one
         )
     for part in table.parts:
         if part and shown.rows:

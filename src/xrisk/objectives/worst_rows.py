@@ -288,9 +288,8 @@ def objective(study: Study) -> str:
     numbers = {"alpha": model.alpha} if chosen.ball is None else {"radius": model.radius, "strength": model.strength}
     given = {name: value for name, value in numbers.items() if value is not None} or {"radius": RADIUS}
     values = ", ".join(f"{name} = {value:g}" for name, value in given.items())
-    return (
-        f"{start}, which stay near equal weights p ({model.ambiguity}): {chosen.meaning}; here {values}. {_loss(study)}"
-    )
+    near = f"The weights are close to equal weights p; {model.ambiguity} means {chosen.meaning}; here {values}."
+    return f"{start}. {near} {_loss(study)}"
 
 
 def _loss(study: Study) -> str:
