@@ -3,8 +3,20 @@
 Reading files needs pandas and stands in `xrisk.tables.read`; the rest does without.
 """
 
+from xrisk.tables.columns import CategoryColumn, GroupColumn, NumberColumn
 from xrisk.tables.encoding import TableEncoding, learn_encoding, learn_groups
 from xrisk.tables.model import RankedClasses, TableModel
 from xrisk.tables.rows import Part, parts
 
-__all__ = ["Part", "RankedClasses", "TableEncoding", "TableModel", "learn_encoding", "learn_groups", "parts"]
+__all__ = [
+    "CategoryColumn",
+    "GroupColumn",
+    "NumberColumn",
+    "Part",
+    "RankedClasses",
+    "TableEncoding",
+    "TableModel",
+    "learn_encoding",
+    "learn_groups",
+    "parts",
+]

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.registry import savable
+from xrisk.functions.parameters import counted
 
 NUMBERS = (int, float, Decimal, np.number)
 
@@ -81,7 +81,6 @@ def check_fields(spec: Any, **kinds: Any) -> None:
             raise ValueError(f"{name} of {type(spec).__name__} must be {kind.__name__}, got {value!r}")
 
 
-@savable
 class NumberColumn(NamedTuple):
     """A column of numbers, standardised; where the training rows had gaps, another column says which are filled."""
 
@@ -96,17 +95,22 @@ class NumberColumn(NamedTuple):
         if not np.isfinite([self.fill, self.mean, self.scale]).all() or self.scale == 0.0:
             raise ValueError(f"numbers of {self.name!r} must be scaled by finite numbers, got {self.scale!r}")
 
+    def described(self) -> tuple[str, str]:
+        """What it is, and more of it."""
+        return "number", f"mean {self.mean:.4g}, std {self.scale:.4g}"
+
     def titles(self) -> tuple[str, ...]:
         return (self.name, f"{self.name} is missing") if self.missing else (self.name,)
 
     def encode(self, values: Any) -> list[np.ndarray]:
-        seen = column(values)
-        if not seen.is_number and not seen.missing.all():
-            odd = seen.values[~seen.missing][0] if _number(seen.values[~seen.missing][0]) is None else "text"
+        read = column(values)
+        if not read.is_number and not read.missing.all():
+            first = read.values[~read.missing][0]
+            odd = first if _number(first) is None else "text"
             raise ValueError(f"column {self.name!r} must hold numbers, it holds {odd!r}")
-        numbers = np.where(seen.missing, self.fill, seen.values).astype(np.float64)
+        numbers = np.where(read.missing, self.fill, read.values).astype(np.float64)
         scaled = numbers / self.scale - self.mean / self.scale
-        return [scaled, seen.missing.astype(np.float64)] if self.missing else [scaled]
+        return [scaled, read.missing.astype(np.float64)] if self.missing else [scaled]
 
 
 def _number(text: str) -> float | None:
@@ -116,7 +120,6 @@ def _number(text: str) -> float | None:
         return None
 
 
-@savable
 class CategoryColumn(NamedTuple):
     """A column of categories, one indicator for each; a value never seen has none."""
 
@@ -127,6 +130,11 @@ class CategoryColumn(NamedTuple):
 
     def check(self) -> None:
         check_fields(self, name=str, values=tuple, missing=int, other=int)
+
+    def described(self) -> tuple[str, str]:
+        """What it is, and more of it."""
+        other = f", {self.other} rare ones together" if self.other else ""
+        return "category", f"{counted(len(self.values), 'value', 'values')}{other}"
 
     def titles(self) -> tuple[str, ...]:
         more = (f"{self.name} is missing",) if self.missing else ()
@@ -146,7 +154,6 @@ def as_text(seen: Column) -> tuple[np.ndarray, np.ndarray]:
     return text, seen.missing
 
 
-@savable
 class GroupColumn(NamedTuple):
     """A column whose values make groups; numbers of many values are cut into bins at ``edges``."""
 

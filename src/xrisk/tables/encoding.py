@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.registry import savable
 from xrisk.tables.columns import CategoryColumn, Column, GroupColumn, NumberColumn, as_text, check_fields, column
 
 LEVELS = 100  # of a category that get a column each; the rarer ones share the column of none
@@ -14,7 +13,6 @@ BINNED = 20  # a column of groups with more distinct numbers than these is cut i
 CLASSES = 20  # a target with more distinct numbers is a quantity, not a class
 
 
-@savable
 class TableEncoding(NamedTuple):
     """How the columns of a table become numbers; learnt from the training rows, applied alike to any others."""
 

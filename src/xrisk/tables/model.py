@@ -5,12 +5,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
 
-from xrisk.registry import savable
 from xrisk.tables.columns import check_fields
 from xrisk.tables.encoding import TableEncoding
 
 
-@savable
 class RankedClasses(NamedTuple):
     """Two classes that a score tells apart, and the part of its ROC curve that counts."""
 
@@ -33,7 +31,6 @@ class RankedClasses(NamedTuple):
         return np.where(positive, self.positive, self.negative)
 
 
-@savable
 class TableModel(BaseEstimator):
     """A fitted model with the encoding of its table: predicts from tables as they were read.
 
