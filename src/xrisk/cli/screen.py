@@ -1,7 +1,7 @@
 """What is shown on a terminal: tables, notes, a bar with the time left."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -82,6 +82,25 @@ def show_study(out: Console, study: Study) -> None:
     out.print(grid(study.objective.table(study, is_wide=out.width >= WIDE)))
     say(out, filter(None, [study.caution]), "bold")
     say(out, study.objective.sentences(study))
+
+
+def chosen_columns(
+    title: str,
+    names: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    shown: Sequence[str],
+    *,
+    whole: Sequence[str],
+    numbers: Sequence[str] = (),
+) -> Grid:
+    """Some columns of a table, those in ``whole`` never wrapped."""
+    found = Grid(title=Text(title), **FRAME)
+    for name in shown:
+        found.add_column(name, justify="right" if name in numbers else "left", no_wrap=name in whole)
+    for row in rows:
+        cells = dict(zip(names, row, strict=True))
+        found.add_row(*(Text(cells[name]) for name in shown))
+    return found
 
 
 def grid(table: TextTable) -> Grid:

@@ -1,4 +1,4 @@
-"""Generated tables: a short cut that misleads, and many groups of uneven size."""
+"""Generated tables: a misleading shortcut, many groups of uneven size, returns of a factor model."""
 
 import numpy as np
 
@@ -17,11 +17,11 @@ def make_spurious(
     n_noise: int = 4,
     random_state: int | np.random.Generator | None = None,
 ) -> Table:
-    """A table with a short cut: an attribute that agrees with the label on most rows and is easier to see than it.
+    """A table with a shortcut: an attribute that agrees with the label on most rows and is easier to learn.
 
     The label y and the attribute a are ±1 and agree on the fraction ``agreement`` of the rows of either label. The
-    columns are ``n_core`` noisy views of y, one clear view of a, and noise. The groups are the four pairs (y, a); a
-    model of least average loss leans on a and fails where it misleads, a model of the core columns does not.
+    columns are ``n_core`` noisy views of y, one clear view of a, and noise. The groups are the four pairs (y, a). A
+    model that minimises the average loss relies on a and fails where it misleads; a model of the core columns does not.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def make_spurious(
     agreement : float in (0, 1)
         Each of the four groups gets at least one row.
     core, spurious : float
-        Distance of the means of the two values from 0, in standard deviations, in a core column and in that of a.
+        Distance of the means of the two values from 0, in standard deviations, in a core column and in the column of a.
     n_core, n_noise : int
         Columns that show y, columns that show nothing.
     random_state : int or Generator, optional
@@ -74,7 +74,8 @@ def make_spurious(
         y + 1 + (a + 1) // 2,
         (*(f"core{j}" for j in range(n_core)), "spurious", *(f"noise{j}" for j in range(n_noise))),
         tuple(f"y={label}{BETWEEN}a={attribute}" for label in (-1, 1) for attribute in (-1, 1)),
-        f"{n} generated rows; an attribute agrees with the label on {100 * agreement:g}% of them, else it misleads.",
+        f"{n:,} generated rows; an attribute agrees with the label on {100 * agreement:g}% of them and misleads on the "
+        "others.",
     )
 
 
@@ -88,9 +89,9 @@ def make_groups(
     noise: float = 0.5,
     random_state: int | np.random.Generator | None = None,
 ) -> Table:
-    """Many groups of uneven size, each with a linear rule of its own around a common one.
+    """Many groups of uneven size, each with its own linear rule near a common one.
 
-    The i-th group gets rows in proportion to i^−decay, at least two, of both labels, and labels
+    The number of rows of the i-th group is proportional to i^−decay, at least two, with both labels. The labels are
     y = sign(⟨w + shift · vᵢ, x⟩ + noise · ε) with standard normal w, vᵢ, x and ε.
 
     Parameters
@@ -100,7 +101,7 @@ def make_groups(
     decay : float
         0 for groups of one size; the larger, the more uneven.
     shift : float
-        How far the groups' rules lie apart; 0 for one rule.
+        How different the rules of the groups are; 0 for one rule.
     noise : float
         Of the labels.
     random_state : int or Generator, optional
@@ -132,7 +133,7 @@ def make_groups(
     y = np.where(scores > 0, 1, -1)
     for i in range(n_groups):
         rows = np.flatnonzero(groups == i)
-        if abs(y[rows].sum()) == rows.size:  # one label only: its least certain row gets the other
+        if abs(y[rows].sum()) == rows.size:  # one label only: the least certain row gets the other
             y[rows[np.argmin(np.abs(scores[rows]))]] *= -1
     return Table(
         X,
@@ -140,7 +141,7 @@ def make_groups(
         groups,
         tuple(f"x{j}" for j in range(n_features)),
         tuple(f"group {i}" for i in range(n_groups)),
-        f"{n} generated rows in {n_groups} groups of uneven size, each with a linear rule of its own.",
+        f"{n:,} generated rows in {n_groups} groups of uneven size, each with a linear rule of its own.",
     )
 
 
@@ -183,7 +184,7 @@ def make_returns(
 
 
 def _uneven_sizes(n: int, n_groups: int, decay: float) -> np.ndarray:
-    """Sizes in proportion to i^−decay above a floor of two, by largest remainders."""
+    """Sizes proportional to i^−decay, at least two, by largest remainders."""
     share = np.arange(1.0, n_groups + 1.0) ** -decay
     ideal = 2 + (n - 2 * n_groups) * share / share.sum()
     sizes = np.floor(ideal).astype(np.int64)
