@@ -252,7 +252,7 @@ def _read(content: bytes) -> Any:
 
 
 def _decode(value: Any, arrays: list[np.ndarray], depth: int) -> Any:
-    """What the JSON form ``value`` stands for."""
+    """The value of a JSON form."""
     if depth == 0:
         refuse("its header is nested too deeply")
 

@@ -135,7 +135,10 @@ def test_the_terminal_shows_the_models_the_verdict_and_what_is_proved(table):
     assert done.exit_code == 0, done.output
     words = " ".join(done.stdout.split()).replace("\u202f", " ")
     assert "partial AUC (TPR ≥ 50 %) on 100 validation rows, 85 positive" in words
-    assert "The positive class is 'well', 85 % of the training rows. It is the more frequent class; --positive names" in words
+    assert (
+        "The positive class is 'well', 85 % of the training rows. It is the more frequent class; --positive names"
+        in words
+    )
     assert "Proved optimal to within" in words
     assert "We recommend the simplest model that no other significantly outperforms" in words
     assert "groups" not in words

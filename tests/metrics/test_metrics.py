@@ -637,5 +637,7 @@ def test_the_named_accuracy_is_scikit_learns():
 
 def test_a_score_of_rankings_in_groups_of_one_class_is_refused_in_one_sentence():
     y, scores = np.arange(40) % 2, np.arange(40.0)
-    with pytest.raises(ValueError, match="it is NaN in group '0' of 20 rows; all are of one class, and a ranking needs"):
+    with pytest.raises(
+        ValueError, match="it is NaN in group '0' of 20 rows; all are of one class, and a ranking needs"
+    ):
         worst_group_score(y, scores, groups=y, metric=roc_auc_score, min_group_size=5)

@@ -13,8 +13,7 @@ from tests.report.test_report import PERFECT, data_of, perfect, screen, tags_of
 from xrisk.objectives import RarePositives
 from xrisk.objectives.rare_positives import verdict
 from xrisk.report import render, write_report
-from xrisk.report.curves import roc_panels
-from xrisk.report.ranking_tables import chance, region, threshold_name
+from xrisk.report.rankings import chance, region, roc_panels, threshold_name
 from xrisk.study import Difference, compare
 from xrisk.tables import RankedClasses, parts
 

@@ -158,9 +158,7 @@ def test_a_least_size_of_one_row_is_not_told_as_rows(rows):
 def test_small_groups_are_folded_and_said_to_be_left_out(study, page):
     few = len(study.arms[0].test.small)
     assert few == study.to_dict()["verdict"]["small"] == 2
-    assert (
-        f"<summary>{few} groups with fewer than 30 validation rows, left out of the verdict</summary>" in page
-    )
+    assert f"<summary>{few} groups with fewer than 30 validation rows, left out of the verdict</summary>" in page
     assert f"({few} smaller groups are left out)" in page
     assert {row.name for row in study.arms[0].test.small}.isdisjoint({arm.test.worst.name for arm in study.arms})
 

@@ -1,4 +1,4 @@
-"""The commands: fit, evaluate, demo; those about methods stand in `xrisk.cli.methods`.
+"""The commands: fit, evaluate, demo; those about methods are in `xrisk.cli.methods`.
 
 Exit codes: 0 done; 2 wrong file or option, reported in one sentence; 3 done, but a limit ran out before the certificate
 reached its tolerance.
@@ -134,9 +134,9 @@ def _prepared(command: Command, options: dict[str, Any]) -> Prepared:
     """The rows of the table."""
     test = options["validation"] if len(options["l2"]) > 1 and options["test"] is None else options["test"]
     own = {option.name for option in command.options} | {"target", "categorical", "drop"}
-    asked = TableOptions(**{name: options[name] for name in TableOptions._fields if name in own})
+    table = TableOptions(**{name: options[name] for name in TableOptions._fields if name in own})
     shares = {"validation": options["validation"], "test": test}
-    return command.prepare(read_table(options["data"]), asked, options["data"], **shares, seed=options["seed"])
+    return command.prepare(read_table(options["data"]), table, options["data"], **shares, seed=options["seed"])
 
 
 def _finish(study: Study, prepared: Prepared, options: dict[str, Any]) -> None:

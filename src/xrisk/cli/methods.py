@@ -27,9 +27,9 @@ from xrisk.solvers.catalogue import CATALOGUE, COLUMNS, as_markdown, describe, r
 from xrisk.tables.prepare import TableOptions, prepare_all
 from xrisk.tables.read import read_table
 
-WIDE = 120  # columns of a terminal that has room for a whole table
+WIDE = 120  # columns of a terminal that is wide enough for a whole table
 ALL_METHODS = ("name", "values", "gradients", "needs", "theory asks for", "source")
-ROOMY = 160  # columns of a terminal that has room for all that is shown of a method
+WIDEST = 160  # columns of a terminal that is wide enough for all columns of the methods
 NARROW_METHODS = ("name", "values", "needs", "source")
 NARROW = ("method", "setting", "median gap", "seconds")
 FILES = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet", ".pq")
@@ -37,9 +37,7 @@ FILES = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet", ".pq")
 
 @click.command()
 @click.argument("name", required=False)
-@click.option(
-    "--problem", help="List the methods that apply to this problem of `xrisk compare`, and why others do not."
-)
+@click.option("--problem", help="Say which methods apply to this problem of `xrisk compare`, and why others do not.")
 @click.option("--markdown", is_flag=True, help="Print docs/methods.md.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
 @one_line_errors
@@ -63,7 +61,7 @@ def methods(name: str | None, problem: str | None, markdown: bool, as_json: bool
 
 def _table(width: int) -> Grid:
     title = "S blocks of B samples per iteration, n blocks in all; xrisk methods NAME describes one"
-    shown = ALL_METHODS if width >= ROOMY else NARROW_METHODS
+    shown = ALL_METHODS if width >= WIDEST else NARROW_METHODS
     return chosen_columns(title, COLUMNS, rows(), shown, whole=("name", "values", "source"))
 
 
@@ -109,9 +107,7 @@ def _grid(context: Any, option: Any, values: tuple[str, ...]) -> dict[str, tuple
 @click.option("--seconds", type=float, help="Budget of each run in seconds inside the method.")
 @click.option("--seeds", default=5, show_default=True, help="Number of runs of each method.")
 @click.option("--tune", is_flag=True, help="First tune every method over the grid of the ALEXR paper.")
-@click.option(
-    "--grid", multiple=True, callback=_grid, help="Tune over these values instead: --grid step=0.01,0.1 --grid …"
-)
+@click.option("--grid", multiple=True, callback=_grid, help="Tune over these instead: --grid step=0.01,0.1 --grid …")
 @click.option("--jobs", default=os.cpu_count() or 1, show_default=True, help="Number of processes.")
 @click.option("--target", help="For a file: the column to predict.")
 @click.option("--groups", callback=words, help="For a file: columns whose intersections are the groups.")
@@ -125,9 +121,9 @@ def _grid(context: Any, option: Any, values: tuple[str, ...]) -> dict[str, tuple
 def compare_methods(problem: str, names: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Race methods on a problem: a named one, or group DRO on a table (CSV or Parquet).
 
-    The options --target to --l2 are for a table. All runs have the same budget, by default 10⁶ oracle calls. With --tune
-    or --grid every method first runs with all combinations of its fields, under another seed, and then races with the
-    best. Gaps are to the certified optimum.
+    The options --target to --l2 are for a table. All runs have the same budget, by default 10⁶ oracle calls. With
+    --tune or --grid every method first runs with all combinations of its fields, under another seed, and then races
+    with the best. Gaps are to the certified optimum.
     """
     refuse_outputs({"--out": options["out"], "--picture": options["picture"]}, problem)
     if options["picture"]:

@@ -18,7 +18,7 @@ from xrisk.study.objective import TextTable
 from xrisk.tables.prepare import Prepared, column_rows
 
 COLUMNS_SHOWN = 40  # of the columns that were read
-WIDE = 100  # columns of a terminal that has room for intervals
+WIDE = 100  # columns of a terminal that is wide enough for intervals
 FRAME: dict[str, Any] = {"title_justify": "left", "box": SIMPLE_HEAD, "pad_edge": False}
 
 

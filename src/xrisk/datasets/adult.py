@@ -66,9 +66,9 @@ def load_adult(split: str = "train", *, random_state: int | None = None) -> Tabl
     -----
     The paper does not say which values of relationship count as single, which of education as higher, or on which rows
     the 50 are counted. We take SINGLE and HIGHER of this module and count on all 48,842 rows. We chose this reading
-    *because* it gives the paper's 83 groups; others do too (17 of the 370 tried with these ages), so the number does not
-    prove that the groups are the paper's. No reading that we tried gives 83 when counted on the training rows: the one
-    with husbands and wives as not single and a bachelor's degree as higher gives 68.
+    *because* it gives the paper's 83 groups; others do too (17 of the 370 tried with these ages), so the number does
+    not prove that the groups are the paper's. No reading that we tried gives 83 when counted on the training rows: the
+    one with husbands and wives as not single and a bachelor's degree as higher gives 68.
 
     References
     ----------

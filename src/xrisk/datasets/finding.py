@@ -24,7 +24,7 @@ def download(title: str, fetch: Callable[[], Any]) -> Any:
     """What ``fetch`` returns, or an error in one sentence that says where the data was looked for."""
     try:
         with impatient(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # scikit-learn's announcements that it tries again
+            warnings.simplefilter("ignore")  # of scikit-learn about retries
             return fetch()
     except (OSError, HTTPException) as error:  # URLError and timeouts are OSErrors
         raise OSError(

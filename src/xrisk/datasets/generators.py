@@ -4,6 +4,7 @@ import numpy as np
 
 from xrisk.datasets.french import Returns
 from xrisk.datasets.table import Table
+from xrisk.functions.parameters import count
 from xrisk.grouping import BETWEEN
 
 
@@ -51,9 +52,9 @@ def make_spurious(
     >>> table.group_names[int(worst.name)], worst.n, worst.score < 0.5
     ('y=-1 × a=1', 50, True)
     """
-    _at_least("n", n, 8)
-    _at_least("n_core", n_core, 1)
-    _at_least("n_noise", n_noise, 0)
+    count("n", n, 8)
+    count("n_core", n_core, 1)
+    count("n_noise", n_noise, 0)
     if not 0.0 < agreement < 1.0:
         raise ValueError(f"agreement must be between 0 and 1, got {agreement!r}")
     rng = np.random.default_rng(random_state)
@@ -119,9 +120,9 @@ def make_groups(
     >>> np.bincount(make_groups(4, n=100, random_state=0).groups).tolist()
     [46, 24, 17, 13]
     """
-    _at_least("n_groups", n_groups, 1)
-    _at_least("n", n, 2 * n_groups)
-    _at_least("n_features", n_features, 1)
+    count("n_groups", n_groups, 1)
+    count("n", n, 2 * n_groups)
+    count("n_features", n_features, 1)
     for name, value in (("decay", decay), ("shift", shift), ("noise", noise)):
         if not 0.0 <= value < np.inf:
             raise ValueError(f"{name} must be finite and not negative, got {value!r}")
@@ -173,7 +174,7 @@ def make_returns(
     (100, 5)
     """
     for name, value in (("n_periods", n_periods), ("n_assets", n_assets), ("n_factors", n_factors)):
-        _at_least(name, value, 1)
+        count(name, value, 1)
     rng = np.random.default_rng(random_state)
     loadings = 0.4 * rng.standard_normal((n_assets, n_factors))
     loadings[:, 0] = 1.0 + 0.3 * rng.standard_normal(n_assets)
@@ -191,8 +192,3 @@ def _uneven_sizes(n: int, n_groups: int, decay: float) -> np.ndarray:
     short = n - int(sizes.sum())
     sizes[np.argsort(sizes - ideal, kind="stable")[:short]] += 1
     return sizes
-
-
-def _at_least(name: str, value: int, least: int) -> None:
-    if value != int(value) or value < least:
-        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")

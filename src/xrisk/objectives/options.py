@@ -30,6 +30,7 @@ GROUPS_AS_FEATURES = Option("groups_as_features", "Use the columns of --groups a
 SMALL_GROUPS = Option(
     "min_group_size", "Leave groups with fewer rows to be judged by out of the verdict.", int, MIN_GROUP_SIZE
 )
+TABLE = (LOSS, TASK, BINS, GROUPS_AS_FEATURES, SMALL_GROUPS)  # of tables with groups, for classification or regression
 POSITIVE = Option("positive", "The class to rank first. Default: the greater one, 1 of 0 and 1.")
 
 
@@ -37,6 +38,15 @@ def model_of(estimator: type[BaseEstimator], options: dict[str, Any], *names: st
     """The requested model: an estimator with these options and those that all objectives have."""
     passed = {name: options[name] for name in (*names, "l1", "tol", "max_seconds")}
     return estimator(**passed, l2=options["l2"][0], random_state=options["seed"], **more)
+
+
+def linear_model(
+    classifier: type[BaseEstimator], regressor: type[BaseEstimator], prepared: Prepared, *names: str, **options: Any
+) -> Any:
+    """The requested model, for the task of the table."""
+    task = prepared.encoding.task
+    estimator = classifier if task == "classification" else regressor
+    return model_of(estimator, options, *names, loss=options["loss"] or DEFAULT_LOSS[task])
 
 
 def question(

@@ -11,13 +11,11 @@ from xrisk.estimators.partial_auc import SURROGATES
 from xrisk.functions.parameters import counted
 from xrisk.metrics import partial_auc_score
 from xrisk.objectives.options import POSITIVE, known_rows, model_of, question
-from xrisk.report.curves import roc_panels
 from xrisk.report.figures import marks_figure
+from xrisk.report.findings import Proof, difference_rows, proof_of, recommendation, verdict_text
 from xrisk.report.models import TextTable, cards, cells, columns, models_table, page_rows
 from xrisk.report.numbers import percent
-from xrisk.report.proofs import Proof, proof_of
-from xrisk.report.ranking_tables import METRIC, area_text, chance, interval_text, quantities, rate, region
-from xrisk.report.verdicts import difference_rows, recommendation, verdict_text
+from xrisk.report.rankings import METRIC, area_text, chance, interval_text, quantities, rate, region, roc_panels
 from xrisk.study.objective import Command, Evaluation, Option, Parts, Plan, Question
 from xrisk.study.ranking import RankingScore, class_counts, judge_ranking, ranking_verdict
 from xrisk.study.study import Arm, Study, certificate_dict, parameters, row_counts
@@ -270,10 +268,10 @@ def ranking_question(objective: Any, prepared: Prepared, options: dict[str, Any]
     def marked(part: Part) -> Part:
         return part._replace(y=part.y == positive)
 
-    asked = question(objective, prepared, options, f"ranking {positive} above {negative}", "ranked")
-    train, validation, test = asked.parts
+    whole = question(objective, prepared, options, f"ranking {positive} above {negative}", "ranked")
+    train, validation, test = whole.parts
     parts = (marked(train), marked(validation), None if test is None else marked(test))
-    return asked._replace(parts=parts, notes=(note, *asked.notes))
+    return whole._replace(parts=parts, notes=(note, *whole.notes))
 
 
 def ask(options: dict[str, Any], prepared: Prepared) -> Question:

@@ -7,7 +7,7 @@ from xrisk.estimators import PNormPushClassifier
 from xrisk.objectives import rare_positives as ranking
 from xrisk.objectives.options import POSITIVE, model_of
 from xrisk.objectives.rare_positives import RarePositives
-from xrisk.report.proofs import Proof, proof_of
+from xrisk.report.findings import Proof, proof_of
 from xrisk.study.objective import Command, Option, Plan, Question
 from xrisk.study.study import Study, certificate_dict
 from xrisk.tables import Part, RankedClasses

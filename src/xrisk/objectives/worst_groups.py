@@ -13,28 +13,24 @@ from xrisk.applications.arguments import divergences_that_take
 from xrisk.estimators import GroupDROClassifier, GroupDRORegressor
 from xrisk.functions.parameters import counted
 from xrisk.metrics import MIN_GROUP_SIZE, GroupReport, GroupRow
-from xrisk.objectives.options import (
-    ALPHA,
-    BINS,
-    DEFAULT_LOSS,
-    GROUPS,
-    GROUPS_AS_FEATURES,
-    LOSS,
-    SMALL_GROUPS,
-    TASK,
-    model_of,
-    question,
+from xrisk.objectives.options import ALPHA, GROUPS, TABLE, linear_model, question
+from xrisk.report import groups as shown
+from xrisk.report.findings import (
+    SIMPLEST,
+    against_first,
+    bounds_on_optimum,
+    gap_text,
+    proof_of,
+    recommendation,
+    verdict_text,
 )
-from xrisk.report import group_figures as figures
-from xrisk.report.group_tables import group_rows, groups_table, trained_and_scored, worst_group
+from xrisk.report.groups import groups_table, trained_and_scored
 from xrisk.report.models import Card
 from xrisk.report.numbers import THIN, headed, score_text
-from xrisk.report.proofs import bounds_on_optimum, gap_text, proof_of
-from xrisk.report.verdicts import SIMPLEST, against_first, recommendation, verdict_text
 from xrisk.run import TracePoint
 from xrisk.study.objective import Command, Evaluation, Option, Parts, Plan, Question, TableColumn, TextTable
 from xrisk.study.scores import SCORES, Score, judge, score_for
-from xrisk.study.study import Arm, Study, certificate_dict, finite, parameters, sizes_of
+from xrisk.study.study import Arm, Study, certificate_dict, parameters, sizes_of, trace_dicts
 from xrisk.study.verdict import Verdict, decide
 from xrisk.tables import Part, TableModel
 from xrisk.tables.prepare import Prepared, prepare
@@ -155,7 +151,7 @@ class WorstGroups:
             "is_nearly_constant": bool(study.constant),
             **certificate_dict(robust),
             "groups": [{"name": name, "weight": weight, "risk": risk} for name, weight, risk in weights],
-            "bounds": [{key: finite(value) for key, value in point._asdict().items()} for point in study.details],
+            "bounds": trace_dicts(study.details),
         }
 
     def numbers_of(self, arm: Arm) -> dict[str, Any]:
@@ -176,11 +172,11 @@ class WorstGroups:
             "proof": proof(study),
             "cards": cards(study),
             "min_group_size": self.min_group_size,
-            "groups_figure": figures.groups_figure(study.arms, self.score),
-            "trade_figure": figures.spans_figure(study.arms, self.score),
-            "weights_figure": figures.weights_figure(robust.model, robust.train),
-            "bounds_figure": figures.bounds_figure(study.details),
-            "rows": group_rows(robust.model, [arm.test for arm in study.arms]),
+            "groups_figure": shown.groups_figure(study.arms, self.score),
+            "trade_figure": shown.spans_figure(study.arms, self.score),
+            "weights_figure": shown.weights_figure(robust.model, robust.train),
+            "bounds_figure": shown.bounds_figure(study.details),
+            "rows": shown.group_rows(robust.model, [arm.test for arm in study.arms]),
         }
 
     def table(self, study: Study, is_wide: bool) -> TextTable:
@@ -234,7 +230,7 @@ def summary(study: Study) -> str:
 
 
 def trade(study: Study) -> str:
-    """What the worst group gains and what the average pays, for each model compared with the first."""
+    """How the worst group and the average change, for each model compared with the first."""
     first, *others = (arm.test for arm in study.arms)
     if first.worst is None:
         return f"No group has {first.min_group_size:,} {study.judged_on} rows."
@@ -295,14 +291,12 @@ def cards(study: Study) -> list[Card]:
 
 def ask(options: dict[str, Any], prepared: Prepared) -> Question:
     """The question of a command line."""
-    task, groups = prepared.encoding.task, options["groups"] or (options["target"],)
-    estimator = GroupDROClassifier if task == "classification" else GroupDRORegressor
-    loss = options["loss"] or DEFAULT_LOSS[task]
-    model = model_of(estimator, options, "divergence", "alpha", "lam", loss=loss)
+    groups = options["groups"] or (options["target"],)
+    model = linear_model(GroupDROClassifier, GroupDRORegressor, prepared, "divergence", "alpha", "lam", **options)
     worst = "the worst class" if groups == (options["target"],) else f"the worst groups by {' × '.join(groups)}"
     found = WorstGroups(model, options["metric"], options["min_group_size"])
-    asked = question(found, prepared, options, worst, "predicted")
-    return asked._replace(settings={**asked.settings, "groups": list(groups)})
+    whole = question(found, prepared, options, worst, "predicted")
+    return whole._replace(settings={**whole.settings, "groups": list(groups)})
 
 
 def evaluate(fitted: TableModel, frame: Any, y: np.ndarray, options: dict[str, Any]) -> Evaluation:
@@ -320,7 +314,7 @@ def evaluate(fitted: TableModel, frame: Any, y: np.ndarray, options: dict[str, A
         {"rows": len(frame), **report.to_dict(), **unseen},
         groups_table(title, columns, [report], score),
         tuple(f"{UNSEEN[kind]}: {', '.join(names)}." for kind, names in unseen.items() if names),
-        (f"{worst_group(report, score)} {trained_and_scored(fitted.model, score)}",),
+        (f"{shown.worst_group(report, score)} {trained_and_scored(fitted.model, score)}",),
     )
 
 
@@ -340,17 +334,13 @@ COMMANDS = (
             ),
             ALPHA,
             Option("lam", f"Strength of the cost, for {_with_lam}.", float, 1.0),
-            LOSS,
-            TASK,
-            BINS,
-            GROUPS_AS_FEATURES,
             Option(
                 "metric",
                 "What models are judged by. Default: accuracy for classification, neg_root_mean_squared_error for "
                 "regression.",
                 values=tuple(SCORES),
             ),
-            SMALL_GROUPS,
+            *TABLE,
         ),
         prepare,
         ask,

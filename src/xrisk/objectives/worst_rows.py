@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
@@ -13,26 +13,14 @@ from xrisk.estimators import DROClassifier, DRORegressor
 from xrisk.estimators.samples import RADIUS, concentration
 from xrisk.functions.parameters import counted
 from xrisk.metrics import MIN_GROUP_SIZE, cvar
-from xrisk.objectives.options import (
-    ALPHA,
-    BINS,
-    DEFAULT_LOSS,
-    GROUPS,
-    GROUPS_AS_FEATURES,
-    LOSS,
-    SMALL_GROUPS,
-    TASK,
-    known_rows,
-    model_of,
-    question,
-)
-from xrisk.report.curves import loss_panels
+from xrisk.objectives.options import ALPHA, GROUPS, TABLE, known_rows, linear_model, question
 from xrisk.report.figures import marks_figure
+from xrisk.report.findings import Proof, against_first, difference_rows, proof_of, recommendation, verdict_text
 from xrisk.report.models import Quantity, cards, cells, columns, models_table, page_rows
 from xrisk.report.numbers import headed, loss_interval, loss_text, percent, rounded
-from xrisk.report.proofs import Proof, proof_of
-from xrisk.report.row_tables import (
+from xrisk.report.rows import (
     heavy_line,
+    loss_panels,
     quantities,
     right_name,
     share_text,
@@ -40,10 +28,9 @@ from xrisk.report.row_tables import (
     without_worst,
     worst_names,
 )
-from xrisk.report.verdicts import against_first, difference_rows, recommendation, verdict_text
 from xrisk.study.objective import Command, Evaluation, Option, Parts, Plan, Question, TextTable
 from xrisk.study.study import Arm, Study, certificate_dict, finite, parameters, sizes_of
-from xrisk.study.tail import TAIL, HeavyRow, TailScore, half_of, heavy_rows, judge_tail, row_losses, tail_verdict
+from xrisk.study.tail import TAIL, RowsFound, TailScore, half_of, heavy_rows, judge_tail, row_losses, tail_verdict
 from xrisk.study.verdict import Verdict
 from xrisk.tables import Part, TableModel
 from xrisk.tables.prepare import Prepared, prepare_rows
@@ -54,13 +41,6 @@ OUTLIERS = 0.05  # share of the rows that is set aside, where none is given
 SHOWN = 15  # rows of largest weight
 METRIC = "mean loss of the worst 10 % of rows"
 MEAN: dict[str, Any] = {"ambiguity": "cvar", "alpha": 1.0, "radius": None, "strength": None}  # over all rows
-
-
-class RowsFound(NamedTuple):
-    """The training rows that decide what the robust model looks like."""
-
-    heavy: tuple[HeavyRow, ...]  # those of largest weight
-    half: float  # the least share of the training rows that has half of the weight
 
 
 @dataclass(frozen=True)
@@ -251,7 +231,7 @@ def verdict(study: Study) -> str:
 
 
 def trade(study: Study) -> str:
-    """What the tail gains and what the average pays, for each model compared with the first."""
+    """How the tail and the average change, for each model compared with the first."""
     first, *others = (arm.test for arm in study.arms)
     changes = [
         f"{_change(each.tail, first.tail)} in the worst 10 % and {_change(each.mean, first.mean)} over all rows, "
@@ -311,21 +291,19 @@ def proofs(study: Study) -> list[Proof]:
 
 def ask(options: dict[str, Any], prepared: Prepared) -> Question:
     """The question of a command line."""
-    task = prepared.encoding.task
     if not 0.0 < options["outlier_fraction"] < 0.5:
         raise ValueError(f"--outlier-fraction must be above 0 and below 0.5, got {options['outlier_fraction']:g}")
     for name in ("radius", "strength"):
         if options[name] is not None and not 0.0 < options[name] < np.inf:
             raise ValueError(f"--{name} must be positive and finite, got {options[name]:g}")
     passed = ("ambiguity", "alpha", "radius", "strength", "outlier_fraction")
-    estimator = DROClassifier if task == "classification" else DRORegressor
-    model = model_of(estimator, options, *passed, loss=options["loss"] or DEFAULT_LOSS[task])
+    model = linear_model(DROClassifier, DRORegressor, prepared, *passed, **options)
     if options["ambiguity"] != "cvar" and options["radius"] is None and options["strength"] is None:
         model.set_params(radius=RADIUS)
     found = WorstRows(model, options["min_group_size"], prepared.numbers)
-    asked = question(found, prepared, options, "the worst tenth of the rows", "predicted")
+    whole = question(found, prepared, options, "the worst tenth of the rows", "predicted")
     groups = {"groups": list(options["groups"])} if options["groups"] else {}
-    return asked._replace(settings={**asked.settings, **groups})
+    return whole._replace(settings={**whole.settings, **groups})
 
 
 def check(given: list[str], options: dict[str, Any]) -> None:
@@ -382,11 +360,7 @@ COMMANDS = (
                 float,
                 OUTLIERS,
             ),
-            LOSS,
-            TASK,
-            BINS,
-            GROUPS_AS_FEATURES,
-            SMALL_GROUPS,
+            *TABLE,
         ),
         prepare_rows,
         ask,

@@ -1,4 +1,4 @@
-"""Where the marks of the figures stand: across in per cent, so that a page may be narrow; down in pixels."""
+"""Positions in the figures: across in per cent, so that a page may be narrow; down in pixels."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence

@@ -105,7 +105,7 @@ def breakable(text: str) -> Any:
 
 
 def _json(value: Any) -> Any:
-    """JSON that cannot end the script element it stands in."""
+    """JSON that cannot end the script element that holds it."""
     from markupsafe import Markup
 
     text = json.dumps(value, allow_nan=False, ensure_ascii=True)

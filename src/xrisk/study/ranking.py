@@ -33,16 +33,7 @@ class RankingScore(NamedTuple):
 
 
 def judge_ranking(positive: np.ndarray, scores: np.ndarray, ranked: RankedClasses) -> RankingScore:
-    """How well a score ranks some rows.
-
-    Parameters
-    ----------
-    positive : array (n,)
-        Whether a row is of the positive class.
-    scores : array (n,)
-        High for positives.
-    ranked : RankedClasses
-        The region.
+    """How well scores (n,), high for positives, rank rows; ``positive`` (n,) says which rows are positive.
 
     Examples
     --------

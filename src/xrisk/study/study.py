@@ -3,7 +3,7 @@
 import platform
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numba
@@ -14,7 +14,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
 import xrisk
-from xrisk.run import Stop
+from xrisk.run import Stop, TracePoint
 from xrisk.solvers.base import BOUNDED_ENDINGS, PROVED_ENDINGS
 from xrisk.study.objective import Objective, Parts, Plan
 from xrisk.study.verdict import Verdict
@@ -319,6 +319,11 @@ def versions() -> dict[str, str]:
 def finite(value: Any) -> Any:
     """The value, or None where it is a number that JSON does not know."""
     return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def trace_dicts(points: Iterable[TracePoint]) -> list[dict[str, Any]]:
+    """The points of a trace, for JSON."""
+    return [{key: finite(value) for key, value in point._asdict().items()} for point in points]
 
 
 def certificate_dict(model: Any) -> dict[str, Any]:

@@ -80,20 +80,7 @@ def judge_tail(
     aside: float = 0.0,
     min_group_size: int = MIN_GROUP_SIZE,
 ) -> TailScore:
-    """How a model does on some rows.
-
-    Parameters
-    ----------
-    model : estimator
-        Fitted.
-    X, y : array (n, d), array (n,)
-        The rows.
-    groups : array (n,), optional
-        Names of the groups of the rows.
-    aside : float
-        Share of the rows of largest loss that ``rest`` leaves out.
-    min_group_size : int
-        Groups of fewer rows are never the worst.
+    """How a model does on some rows; ``aside`` is the share of the rows of largest loss that ``rest`` leaves out.
 
     Examples
     --------
@@ -142,10 +129,7 @@ def _by_group(
 def tail_verdict(losses: dict[str, np.ndarray]) -> Verdict:
     """Which model the rows recommend, by bounds on the differences of their tails.
 
-    Parameters
-    ----------
-    losses : dict of array (n,)
-        Of the same rows under each model, the simplest first.
+    ``losses`` are those (n,) of the same rows under each model, the simplest first.
 
     Examples
     --------
@@ -168,8 +152,15 @@ def tail_verdict(losses: dict[str, np.ndarray]) -> Verdict:
     return pairwise(keys, difference, [-sample[key].mean() for key in keys])
 
 
+class RowsFound(NamedTuple):
+    """The training rows that decide what the robust model looks like."""
+
+    heavy: tuple[HeavyRow, ...]  # those of largest weight
+    half: float  # the least share of the training rows that has half of the weight
+
+
 def heavy_rows(model: Any, aside: np.ndarray, train: Part, numbers: np.ndarray, most: int) -> tuple[HeavyRow, ...]:
-    """The training rows of largest weight."""
+    """The training rows of largest weight; ``aside`` are those that another model sets aside."""
     rows, weights = model.heaviest_rows(most)
     X, y = train.X[rows], train.y[rows]
     losses, predicted = row_losses(model, X, y), model.predict(X)

@@ -46,22 +46,10 @@ def decide(
     cells: np.ndarray | None = None,
     min_group_size: int,
 ) -> Verdict:
-    """The verdict on models by the scores of single rows.
+    """The verdict on models by their worst groups among those of at least ``min_group_size`` rows.
 
-    Parameters
-    ----------
-    keys : tuple of str
-        The models, the simplest first.
-    row_scores : array (n, models)
-        How well a row is predicted, more is better: 1 or 0 for right or wrong, the negative of an error.
-    groups : array (n,)
-        Names of the groups of the rows.
-    score : Score
-        What the worst groups are compared by.
-    cells : array (n,), optional
-        Codes of the rows whose means count the same within a group: their classes, for a balanced accuracy.
-    min_group_size : int
-        Groups of fewer rows are left out.
+    ``row_scores`` (n, models) say how well each row is predicted, more is better; ``keys`` are the models, the simplest
+    first. Within a group the means over rows of the same ``cells`` (n,) count the same.
 
     Notes
     -----
@@ -122,8 +110,8 @@ def simplest(keys: tuple[str, ...], differences: tuple[Difference, ...], means: 
 
 def _drawn_means(row_scores: np.ndarray, spread: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     n, mean = len(row_scores), row_scores.mean(axis=0)
-    apart = row_scores - mean
-    covariance = (apart.T @ apart + np.diag(spread)) / n**2
+    centred = row_scores - mean
+    covariance = (centred.T @ centred + np.diag(spread)) / n**2
     size, axes = np.linalg.eigh(covariance)
     root = axes * np.sqrt(np.maximum(size, 0.0))  # a covariance without rank may round below zero
     return mean + rng.standard_normal((DRAWS, mean.size)) @ root.T

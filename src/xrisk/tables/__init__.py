@@ -1,6 +1,6 @@
 """Tables: files that are read, columns that are encoded, rows to train on and to validate on.
 
-Reading files needs pandas and stands in `xrisk.tables.read`; the rest does without.
+Reading files, in `xrisk.tables.read`, needs pandas; the rest does not.
 """
 
 from xrisk.tables.columns import CategoryColumn, GroupColumn, NumberColumn

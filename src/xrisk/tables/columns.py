@@ -18,6 +18,11 @@ class Column(NamedTuple):
     missing: np.ndarray  # (n,) mask
     is_number: bool
 
+    @property
+    def known(self) -> np.ndarray:
+        """The values that are not missing."""
+        return self.values[~self.missing]
+
 
 def column(values: Any) -> Column:
     """Read a column of any type; truth values, dates and numbers among text are text.
@@ -37,14 +42,14 @@ def column(values: Any) -> Column:
         return Column(numbers, np.isnan(numbers), True)
     entries = array.astype(object)
     missing = np.fromiter((_is_missing(value) for value in entries), dtype=bool, count=entries.size)
-    held = entries[~missing]
-    if held.size and all(isinstance(value, NUMBERS) and not isinstance(value, bool) for value in held):
+    known = entries[~missing]
+    if known.size and all(isinstance(value, NUMBERS) and not isinstance(value, bool) for value in known):
         numbers = np.full(entries.size, np.nan)
-        numbers[~missing] = [_float(value) for value in held]
+        numbers[~missing] = [_float(value) for value in known]
         numbers[~np.isfinite(numbers)] = np.nan
         return Column(numbers, np.isnan(numbers), True)
     text = np.full(entries.size, None, dtype=object)
-    text[~missing] = [label(value) for value in held]
+    text[~missing] = [label(value) for value in known]
     return Column(text, missing, False)
 
 
@@ -105,8 +110,7 @@ class NumberColumn(NamedTuple):
     def encode(self, values: Any) -> list[np.ndarray]:
         read = column(values)
         if not read.is_number and not read.missing.all():
-            first = read.values[~read.missing][0]
-            odd = first if _number(first) is None else "text"
+            odd = read.known[0] if _number(read.known[0]) is None else "text"
             raise ValueError(f"column {self.name!r} must hold numbers, it holds {odd!r}")
         numbers = np.where(read.missing, self.fill, read.values).astype(np.float64)
         scaled = numbers / self.scale - self.mean / self.scale
@@ -121,7 +125,7 @@ def _number(text: str) -> float | None:
 
 
 class CategoryColumn(NamedTuple):
-    """A column of categories, one indicator for each; a value never seen has none."""
+    """A column of categories, one indicator for each; a new value has none."""
 
     name: str
     values: tuple[str, ...]
@@ -146,12 +150,13 @@ class CategoryColumn(NamedTuple):
         return [*((text == value).astype(np.float64) for value in self.values), *more]
 
 
-def as_text(seen: Column) -> tuple[np.ndarray, np.ndarray]:
-    if not seen.is_number:
-        return seen.values, seen.missing
-    text = np.full(seen.values.size, None, dtype=object)
-    text[~seen.missing] = [label(value) for value in seen.values[~seen.missing]]
-    return text, seen.missing
+def as_text(read: Column) -> tuple[np.ndarray, np.ndarray]:
+    """The values as text (objects, None where missing), and which are missing."""
+    if not read.is_number:
+        return read.values, read.missing
+    text = np.full(read.values.size, None, dtype=object)
+    text[~read.missing] = [label(value) for value in read.known]
+    return text, read.missing
 
 
 class GroupColumn(NamedTuple):
@@ -167,16 +172,16 @@ class GroupColumn(NamedTuple):
             raise ValueError(f"edges of {self.name!r} must be ascending numbers, got {self.edges!r}")
 
     def labels(self, values: Any) -> np.ndarray:
-        """What each row is called (n,), None where it is missing."""
-        seen = column(values)
-        if self.edges and not seen.is_number and not seen.missing.all():
+        """The name of the group of each row (n,), None where it is missing."""
+        read = column(values)
+        if self.edges and not read.is_number and not read.missing.all():
             raise ValueError(f"column {self.name!r} must hold numbers, as it is cut into bins")
         if self.edges:
-            bins = np.searchsorted(self.edges, np.where(seen.missing, 0.0, seen.values).astype(np.float64))
+            bins = np.searchsorted(self.edges, np.where(read.missing, 0.0, read.values).astype(np.float64))
             names = np.array(self._bins(), dtype=object)[bins]
-            names[seen.missing] = None
+            names[read.missing] = None
             return names
-        text, missing = as_text(seen)
+        text, missing = as_text(read)
         out = np.full(text.size, None, dtype=object)
         out[~missing] = [f"{self.name}={value}" for value in text[~missing]] if self.says_name else text[~missing]
         return out

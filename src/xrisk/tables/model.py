@@ -10,7 +10,7 @@ from xrisk.tables.encoding import TableEncoding
 
 
 class RankedClasses(NamedTuple):
-    """Two classes that a score tells apart, and the part of its ROC curve that counts."""
+    """Two classes to be ranked, and the part of the ROC curve that counts."""
 
     negative: str
     positive: str
@@ -32,7 +32,7 @@ class RankedClasses(NamedTuple):
 
 
 class TableModel(BaseEstimator):
-    """A fitted model with the encoding of its table: predicts from tables as they were read.
+    """A fitted model with the encoding of its table: predicts directly from tables.
 
     Parameters
     ----------
@@ -41,11 +41,11 @@ class TableModel(BaseEstimator):
     model : estimator
         Fitted on the encoded columns.
     groups : tuple of str
-        Names of the groups of the training rows; plain models were fitted without them.
+        Names of the groups of the training rows, also of models that were fitted without them.
     ranked : RankedClasses, optional
-        Of a model that ranks two classes: which they are. It was fitted on whether a row is positive.
+        The classes of a ranking. The model was fitted on whether a row is positive.
     tail : float, optional
-        Of a model of the worst case over rows: the fraction of the rows whose mean loss judges it.
+        For a model of the worst case over rows: the fraction of the rows whose mean loss judges it.
     objective : str
         What it was fitted for, as `xrisk fit` calls it.
     """

@@ -40,7 +40,7 @@ class Prepared(NamedTuple):
     encoding: TableEncoding
     train: Part
     validation: Part
-    test: Part | None  # where rows were asked for that choose nothing
+    test: Part | None  # rows that choose nothing, where they are needed
     notes: tuple[str, ...]
     numbers: np.ndarray  # of the training rows in the table that was read, from 1 on
 
@@ -155,7 +155,7 @@ prepare, prepare_classes, prepare_rows = (partial(_prepared, label) for label in
 
 
 def _targets(frame: Any, options: TableOptions, path: str) -> tuple[str, np.ndarray]:
-    """The task, guessed where it is not said, and the targets (n,)."""
+    """The task, guessed if need be, and the targets (n,)."""
     task = guess_task(frame[options.target]) if options.task == "auto" else options.task
     y = TableEncoding(options.target, task, (), (), ()).targets(frame)[0]
     if task == "classification":
@@ -205,9 +205,9 @@ def _refuse_nested(frame: Any, dropped: tuple[str, ...]) -> None:
 
 def _refuse_decimal_commas(frame: Any, taken_as_they_are: set[str]) -> None:
     for name in frame:
-        seen = column(frame[name])
-        texts = seen.values[~seen.missing]
-        if name in taken_as_they_are or seen.is_number or not texts.size or not NUMBER_WITH_COMMA.fullmatch(texts[0]):
+        read = column(frame[name])
+        texts = read.known
+        if name in taken_as_they_are or read.is_number or not texts.size or not NUMBER_WITH_COMMA.fullmatch(texts[0]):
             continue
         if all(NUMBER_WITH_COMMA.fullmatch(value) for value in texts) and any("," in value for value in texts):
             odd = next(value for value in texts if "," in value)

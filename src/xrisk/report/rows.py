@@ -1,4 +1,4 @@
-"""The tables and sentences about the tail of the rows: on the page, and on a terminal."""
+"""The tail of the rows on the page and on a terminal: numbers, sentences, and the sorted losses."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,9 +6,15 @@ from typing import Any
 import numpy as np
 
 from xrisk.metrics import GroupReport
+from xrisk.report.figures import Panel, Scale, level_name
 from xrisk.report.models import Quantity
 from xrisk.report.numbers import THIN, loss_interval, loss_text, percent, rounded
+from xrisk.study import Arm
 from xrisk.study.tail import HeavyRow, TailScore
+
+HEIGHT = 300  # of a panel of losses
+CUT = 0.01  # share of the rows, the worst, whose losses may lie outside the panel of all rows
+POINTS = 150  # of a curve of losses
 
 
 def quantities(task: str, groups: GroupReport | None) -> tuple[Quantity, ...]:
@@ -34,7 +40,7 @@ def without_worst(aside: float) -> Quantity:
 
 
 def right_name(task: str) -> str:
-    """What is shown apart from losses."""
+    """The quantity that is shown in addition to losses."""
     return "accuracy" if task == "classification" else "R²"
 
 
@@ -85,3 +91,24 @@ def heavy_line(each: HeavyRow) -> dict[str, Any]:
         "loss": loss_text(each.loss),
         "aside": "yes" if each.is_aside else "",
     }
+
+
+def loss_panels(arms: Sequence[Arm], tail: float) -> list[dict[str, Any]]:
+    """The losses of each model, largest first: of all rows, and of the worst ones alone."""
+    return [
+        _loss_panel(arms, tail, "All rows, the worst tenth in grey", 1.0),
+        _loss_panel(arms, tail, "The worst tenth alone", tail),
+    ]
+
+
+def _loss_panel(arms: Sequence[Arm], tail: float, title: str, share: float) -> dict[str, Any]:
+    losses = {arm.key: np.sort(arm.test.losses)[::-1] for arm in arms}
+    n = arms[0].test.rows
+    last = max(int(np.ceil(share * n)), 2)
+    rows = np.unique(np.linspace(0, min(last, n) - 1, POINTS).astype(int))
+    first = 0 if share < 1.0 else int(CUT * n)  # a few of all rows have far larger losses than the others
+    up = Scale(0.0, 1.04 * max(float(each[first]) for each in losses.values()) or 1.0)
+    names = ("share of the rows, largest losses first", "loss")
+    panel = Panel(title, Scale(0.0, share), up, HEIGHT, names, (lambda v: percent(v, 0), level_name))
+    lines = [(key, panel.curve((rows + 0.5) / n, each[rows])) for key, each in losses.items()]
+    return panel.drawn(lines, {"width": panel.across.at(tail), "height": HEIGHT})
