@@ -116,7 +116,7 @@ def test_an_objective_has_every_member_of_the_protocol(question, name):
 
 def test_the_words_of_an_objective_are_words(question):
     objective = question.objective
-    assert all(getattr(objective, name) for name in ("title", "metric", "rule", "chosen_by"))
+    assert all(getattr(objective, name) for name in ("title", "metric", "judged_by", "chosen_by"))
     assert (Path(xrisk.__file__).parent / "report" / "templates" / objective.template).exists()
 
 

@@ -50,10 +50,7 @@ class RarePositives:
     metric: ClassVar[str] = METRIC
     requested: ClassVar[str] = "ranking"
     chosen_by: ClassVar[str] = "the partial AUC of the validation rows"
-    rule: ClassVar[str] = (
-        "the models are judged by the partial AUC in the range that was asked for; we recommend the simplest "
-        "model that no other outperforms with 95 % confidence"
-    )
+    judged_by: ClassVar[str] = "the partial AUC in the requested range"
     versus_constant: ClassVar[tuple[str, str] | None] = None
 
     @property

@@ -42,9 +42,9 @@ class TopOfRanking:
     max_fpr: float = TOP
 
     title = "The top of a ranking"
-    template, metric, requested, chosen_by, rule, versus_constant = (
+    template, metric, requested, chosen_by, judged_by, versus_constant = (
         RarePositives.template, RarePositives.metric, RarePositives.requested, RarePositives.chosen_by,
-        RarePositives.rule, RarePositives.versus_constant,
+        RarePositives.judged_by, RarePositives.versus_constant,
     )  # fmt: skip
     checked, measure, value, judge, verdict, details = (
         RarePositives.checked, RarePositives.measure, RarePositives.value, RarePositives.judge, RarePositives.verdict,

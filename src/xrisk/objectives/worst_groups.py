@@ -70,10 +70,7 @@ class WorstGroups:
     template: ClassVar[str] = "worst_groups.html"
     requested: ClassVar[str] = "robust"
     chosen_by: ClassVar[str] = "the worst group of the validation rows"
-    rule: ClassVar[str] = (
-        "the models are judged by the score of their worst group among those of enough rows; we recommend the "
-        "simplest model that no other outperforms with 95 % confidence"
-    )
+    judged_by: ClassVar[str] = "the score of their worst group among those of enough rows"
     versus_constant: ClassVar[tuple[str, str] | None] = (
         "in the worst mixture of training groups",
         "Larger groups, a larger alpha or lam, or more informative features",

@@ -70,10 +70,7 @@ class WorstRows:
     metric: ClassVar[str] = METRIC
     requested: ClassVar[str] = "robust"
     chosen_by: ClassVar[str] = "the worst 10 % of the validation rows"
-    rule: ClassVar[str] = (
-        f"the models are judged by the {METRIC}; we recommend the simplest model that no other outperforms "
-        "with 95 % confidence"
-    )
+    judged_by: ClassVar[str] = f"the {METRIC}"
     versus_constant: ClassVar[tuple[str, str] | None] = (
         "under the worst weights of the training rows",
         "A larger alpha or strength, a smaller radius, or more informative features",

@@ -102,7 +102,7 @@ class Objective(Protocol):
 
     title: ClassVar[str]  # of a page that is given none
     template: ClassVar[str]
-    rule: ClassVar[str]  # of the verdict, in a sentence
+    judged_by: ClassVar[str]  # completes "the models are judged by …"
     chosen_by: ClassVar[str]  # what l2 is chosen by, as people read it
     requested: ClassVar[str]  # the key of the model that was asked for
     versus_constant: ClassVar[tuple[str, str] | None]  # where a constant model is compared with it, what may help

@@ -24,6 +24,7 @@ HARDLY = 0.02  # of the objective: by how much a model must be better than a con
 CUT_SHORT = (Stop.ITERATIONS, Stop.ORACLE_CALLS, Stop.SECONDS, Stop.INTERRUPTED, Stop.DIVERGED, Stop.UNBOUNDED)
 DONE = (*PROVED_ENDINGS, *BOUNDED_ENDINGS)
 NOT_FINISHED = " (not finished)"  # what the name of a model ends in whose fit was cut short
+RULE = "the models are judged by {}; we recommend the simplest model that no other outperforms with 95 % confidence"
 NOT_SHOWN = ("verbose", "warm_start", "random_state")  # parameters that are no part of the question
 
 
@@ -99,7 +100,7 @@ class Study(NamedTuple):
             "description": self.description,
             "task": self.task,
             "metric": self.objective.metric,
-            "rule": self.objective.rule,
+            "rule": RULE.format(self.objective.judged_by),
             "recommended": self.verdict.recommended,
             "verdict": self.verdict.to_dict(),
             "caution": self.caution or None,
