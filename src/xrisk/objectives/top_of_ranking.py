@@ -8,7 +8,7 @@ from xrisk.objectives import rare_positives as ranking
 from xrisk.objectives.options import POSITIVE, model_of
 from xrisk.objectives.rare_positives import RarePositives
 from xrisk.report.findings import Proof, proof_of
-from xrisk.study.objective import Command, Option, Plan, Question
+from xrisk.study.objective import Command, Option, Plan, Question, like
 from xrisk.study.study import Study, certificate_dict
 from xrisk.tables import Part, RankedClasses
 from xrisk.tables.prepare import Prepared, prepare_classes
@@ -20,6 +20,7 @@ AGAINST = {  # by what the outer sum is over: the terms of the norm, and which o
 }
 
 
+@like(RarePositives)
 @dataclass(frozen=True)
 class TopOfRanking:
     """What ranks the positives above the highest negatives?
@@ -42,18 +43,6 @@ class TopOfRanking:
     max_fpr: float = TOP
 
     title = "The top of a ranking"
-    template, metric, requested, chosen_by, judged_by, versus_constant = (
-        RarePositives.template, RarePositives.metric, RarePositives.requested, RarePositives.chosen_by,
-        RarePositives.judged_by, RarePositives.versus_constant,
-    )  # fmt: skip
-    checked, measure, value, judge, verdict, details = (
-        RarePositives.checked, RarePositives.measure, RarePositives.value, RarePositives.judge, RarePositives.verdict,
-        RarePositives.details,
-    )  # fmt: skip
-    sizes, settings, caution, numbers_of, view, table, sentences, metadata = (
-        RarePositives.sizes, RarePositives.settings, RarePositives.caution, RarePositives.numbers_of,
-        RarePositives.view, RarePositives.table, RarePositives.sentences, RarePositives.metadata,
-    )  # fmt: skip
 
     @property
     def ranked(self) -> RankedClasses:

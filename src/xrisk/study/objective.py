@@ -162,3 +162,15 @@ class Objective(Protocol):
 
     def metadata(self, train: Part) -> dict[str, Any]:
         """What the file of a model of this objective holds, apart from the model and the encoding."""
+
+
+def like(other: type) -> Callable[[type], Any]:
+    """A decorator of an objective: the members that it lacks are those of another one."""
+
+    def filled(cls: type) -> Any:
+        for name, member in vars(other).items():
+            if not name.startswith("__") and name not in vars(cls):
+                setattr(cls, name, member)
+        return cls
+
+    return filled
