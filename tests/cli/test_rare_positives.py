@@ -240,3 +240,12 @@ def test_a_model_of_an_objective_that_is_none_is_refused(table, tmp_path):
     done = run("evaluate", model, table)
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
     assert "is a model of the objective 'nothing', which is none of" in done.stderr
+
+
+def test_a_model_of_another_objective_than_it_says_is_refused(table, tmp_path):
+    model = tmp_path / "m.xrisk"
+    run("fit", table, "--target", "y", "--groups", "ward", "--out", model)
+    xrisk.save(xrisk.load(model).set_params(objective="partial-auc"), model)
+    done = run("evaluate", model, table)
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    assert "is no model of the objective 'partial-auc': it has no ranked" in done.stderr

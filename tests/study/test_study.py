@@ -208,7 +208,7 @@ def test_the_metric_of_a_study_chooses_and_judges():
     rows = (train, *parts(*held, validation=0.5))
     objective = WorstGroups(xrisk.GroupDROClassifier(alpha=0.5, random_state=0), "neg_log_loss")
     found = compare(objective, *rows, l2=(1e-3, 10.0))
-    assert found.metric == "log loss"
+    assert found.objective.metric == "log loss"
     assert found.settings["metric"] == "neg_log_loss"
     alone = [compare(objective, *rows, l2=(l2,)).arms[0].validation.worst for l2 in (1e-3, 10.0)]
     assert found.arms[0].validation.worst.score == min(row.score for row in alone)

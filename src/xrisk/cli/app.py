@@ -54,7 +54,13 @@ app.add_command(compare_methods, "compare")
 @app.command()
 @click.argument("data")
 @click.option("--target", required=True, help="Column to predict.")
-@click.option("--objective", type=click.Choice(list(COMMANDS)), default="group-dro", show_default=True)
+@click.option(
+    "--objective",
+    type=click.Choice(list(COMMANDS)),
+    default="group-dro",
+    show_default=True,
+    help="What the models are compared for.",
+)
 @options_of(*OPTIONS)
 @click.option("--l1", default=0.0, show_default=True, help="Strength of the l1 penalty.")
 @click.option(
@@ -208,6 +214,9 @@ def _table_model(path: str) -> TableModel:
         raise Refused(
             f"{path} is a model of the objective {fitted.objective!r}, which is none of {', '.join(COMMANDS)}"
         )
+    metadata = COMMANDS[fitted.objective].metadata
+    if not getattr(fitted, metadata):
+        raise Refused(f"{path} is no model of the objective {fitted.objective!r}: it has no {metadata}")
     return fitted
 
 

@@ -28,7 +28,7 @@ TASK = Option("task", "Default: guessed from the target.", default="auto", value
 BINS = Option("bins", "Number of bins for numeric columns in --groups with many values.", int, 4)
 GROUPS_AS_FEATURES = Option("groups_as_features", "Use the columns of --groups as features too.", bool, False)
 SMALL_GROUPS = Option(
-    "min_group_size", "Leave groups with fewer rows to be judged by out of the verdict.", int, MIN_GROUP_SIZE
+    "min_group_size", "Groups with fewer rows to judge by are left out of the verdict.", int, MIN_GROUP_SIZE
 )
 TABLE = (LOSS, TASK, BINS, GROUPS_AS_FEATURES, SMALL_GROUPS)  # of tables with groups, for classification or regression
 POSITIVE = Option("positive", "The class to rank first. Default: the greater one, 1 of 0 and 1.")

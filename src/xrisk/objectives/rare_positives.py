@@ -307,7 +307,7 @@ SURROGATE = Option(
     default=SURROGATES[0],
     values=tuple(SURROGATES),
 )
-COMMANDS = (
-    Command("two-way-partial-auc", KEYS, (MIN_TPR, MAX_FPR, SURROGATE, POSITIVE), prepare_classes, ask, evaluate),
-    Command("partial-auc", KEYS, (MIN_TPR, SURROGATE, POSITIVE), prepare_classes, ask, evaluate),
+COMMANDS = tuple(
+    Command(name, KEYS, "ranked", (*rates, SURROGATE, POSITIVE), prepare_classes, ask, evaluate)
+    for name, rates in (("two-way-partial-auc", (MIN_TPR, MAX_FPR)), ("partial-auc", (MIN_TPR,)))
 )

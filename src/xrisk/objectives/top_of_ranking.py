@@ -78,6 +78,5 @@ def ask(options: dict[str, Any], prepared: Prepared) -> Question:
 
 
 P = Option("p", "With p-norm-push: the larger, the more the highest negatives count.", float, 4.0)
-COMMANDS = (
-    Command("p-norm-push", ranking.KEYS, (P, ranking.MAX_FPR, POSITIVE), prepare_classes, ask, ranking.evaluate),
-)
+OPTIONS = (P, ranking.MAX_FPR, POSITIVE)
+COMMANDS = (Command("p-norm-push", ranking.KEYS, "ranked", OPTIONS, prepare_classes, ask, ranking.evaluate),)

@@ -321,6 +321,7 @@ COMMANDS = (
     Command(
         "group-dro",
         ("erm", "reweighted", "robust"),
+        "groups",
         (
             GROUPS,
             Option(

@@ -340,6 +340,7 @@ COMMANDS = (
     Command(
         "dro",
         ("erm", "robust", "trimmed"),
+        "tail",
         (
             GROUPS,
             Option(

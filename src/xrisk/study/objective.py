@@ -87,6 +87,7 @@ class Command(NamedTuple):
 
     name: str
     keys: tuple[str, ...]  # of its models
+    metadata: str  # the attribute of a `TableModel` that its models have
     options: tuple[Option, ...]  # those that not all objectives have
     prepare: Callable[..., Prepared]  # from a table that was read to rows
     ask: Callable[[dict[str, Any], Prepared], Question]
