@@ -1,6 +1,6 @@
-"""Adult by income × race × sex × age × household × education: what re-weighting reaches, and what group DRO adds.
+"""Adult by income × race × sex × age × household × education: what re-weighting achieves, and what group DRO adds.
 
-Run ``python examples/adult.py``. Groups of fewer than 150 training rows are left out of training and of the test rows.
+Run ``python examples/adult.py``. Groups with fewer than 150 training rows are left out of all splits.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""The part of an ROC curve that counts, shaded: ijcnn1, or digits that are eights where that is not at hand.
+"""The part of an ROC curve that counts, shaded: on ijcnn1, or on the digits (is it an eight?) without that file.
 
 Run ``python examples/roc.py [PATH]``; the picture is written to docs/roc.png, or to PATH. Needs matplotlib.
 """
@@ -27,8 +27,8 @@ def table() -> tuple[str, list[np.ndarray]]:
     if path is None:
         X, digit = load_digits(return_X_y=True)
         return "digits", train_test_split(X / 16.0, digit == 8, stratify=digit == 8, random_state=0)
-    with np.load(path) as held:
-        return "ijcnn1", [held["X_train"], held["X_test"], held["y_train"] > 0, held["y_test"] > 0]
+    with np.load(path) as data:
+        return "ijcnn1", [data["X_train"], data["X_test"], data["y_train"] > 0, data["y_test"] > 0]
 
 
 def main() -> None:
@@ -43,17 +43,19 @@ def main() -> None:
         score = model.fit(X, y).decision_function(X_new)
         found = roc_region(y_new, score, **region)
         low, high = partial_auc_interval(y_new, score, **region, n_resamples=200, random_state=0)
-        said = f"{model_name}: {found.score:.3f} ({low:.2f}–{high:.2f})"
-        print(said)
+        label = f"{model_name}: {found.score:.3f} ({low:.2f}–{high:.2f})"
+        print(label)
         for axes in panels:
-            axes.plot(found.fpr, found.tpr, style, color=colour, lw=1.6, label=said)
+            axes.plot(found.fpr, found.tpr, style, color=colour, lw=1.6, label=label)
     for axes in panels:  # the share of the last model, the ranking one
         axes.add_patch(plt.Rectangle((0, MIN_TPR), MAX_FPR, 1 - MIN_TPR, color="#e6e6e6", zorder=0))
         axes.fill(*found.polygon.T, color=BLUE, alpha=0.25, lw=0, zorder=1)
         axes.set(xlabel="false positive rate", ylabel="true positive rate")
     panels[0].plot([0, 1], [0, 1], ":", color=GREY, lw=1)
-    panels[0].set(xlim=(0, 1), ylim=(0, 1.01), title=f"{name}, {len(y_new):,} test rows: what counts in grey")
-    panels[1].set(xlim=(0, MAX_FPR), ylim=(MIN_TPR, 1.005), title="What counts, alone")
+    panels[0].set(
+        xlim=(0, 1), ylim=(0, 1.01), title=f"{name}, {len(y_new):,} test rows: the region that counts in grey"
+    )
+    panels[1].set(xlim=(0, MAX_FPR), ylim=(MIN_TPR, 1.005), title="The region alone")
     panels[0].legend(loc="lower right", frameon=False, title="partial AUC (95 % interval)")
     figure.savefig(sys.argv[1] if len(sys.argv) > 1 else DEFAULT, dpi=100)
 

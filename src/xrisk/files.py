@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and archives of JSON and arrays that foreign hands may have written."""
+"""Files that are written whole or not at all, and archives of JSON and arrays that are not trusted when read."""
 
 import io
 import json
@@ -24,7 +24,7 @@ class UnreadableError(ValueError):
 def written_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A file to write that takes the place of ``path`` when it is complete.
 
-    It is written beside ``path`` and moved there: a crash leaves the old file or the new one, never a part. A link is
+    It is written next to ``path`` and moved there: a crash leaves the old file or the new one, never a part. A link is
     written through.
 
     Examples
@@ -57,7 +57,7 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 def _opened(scratch: Path, path: str | os.PathLike[str]) -> BinaryIO:
     try:
         return open(scratch, "xb")
-    except OSError as error:  # the name that was asked for, not that of the scratch file
+    except OSError as error:  # name the requested file, not the scratch file
         raise type(error)(error.errno, f"{path} cannot be written: {error.strerror}") from error
 
 

@@ -29,9 +29,9 @@ spec           [class, {field: value}]: a NamedTuple or dataclass
 estimator      [class, {parameter: value}, {fitted attribute: value}]
 ============== ======================================================================================
 
-Classes are named, and only those on a list are built: the specs of this package and the classes that `savable` has
-put there. Fitted attributes are the attributes that end in ``_``; requests for metadata and the configuration of
-outputs are not part of a file.
+Classes are named, and only those on a list are built: the estimators and specs that this package shows to its users,
+and the classes that `savable` has added. Fitted attributes are the attributes that end in ``_``; requests for metadata
+and the configuration of outputs are not part of a file.
 """
 
 import inspect
@@ -46,16 +46,25 @@ from typing import Any
 import numpy as np
 
 import xrisk
-from xrisk import functions, inner, run, solvers
-from xrisk.certificate import Certificate
 from xrisk.files import ARRAY_KINDS, UnreadableError, read_array, read_json, read_members, refuse, write_archive
-from xrisk.registry import fields_of, is_enum, is_estimator, is_fitted_name, is_listed, is_spec, listed, savable
+from xrisk.registry import (
+    fields_of,
+    is_enum,
+    is_estimator,
+    is_fitted_name,
+    is_listed,
+    is_of_known_kind,
+    is_spec,
+    listed,
+    savable,
+)
 
 __all__ = ["UnreadableError", "load", "savable", "save"]
 
 FORMAT, VERSION = "xrisk model", 1
 DEPTH = 50  # of values inside values
-OURS = ("xrisk.estimators", "xrisk.tables")  # where our models are defined: to be imported before one is loaded
+SPECS = ("xrisk.functions", "xrisk.inner", "xrisk.run", "xrisk.solvers", "xrisk.certificate")
+MODELS = ("xrisk.estimators", "xrisk.tables")  # they take longer to import: only before a model is saved or loaded
 SCALARS: dict[str, type] = {
     kind.__name__: kind
     for kind in (np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
@@ -65,7 +74,7 @@ SCALARS: dict[str, type] = {
 def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     """Write an estimator, fitted or not, so that `load` gives it back exactly.
 
-    The file is written beside ``path`` and moved there when it is complete: a crash leaves the old file or the new
+    The file is written next to ``path`` and moved there when it is complete: a crash leaves the old file or the new
     one, never a part.
 
     Parameters
@@ -94,10 +103,11 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     >>> model = Average(CVaRRisk(0.2)).fit([[1.0, 2.0], [3.0, 4.0]])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save(model, Path(folder) / "model.xrisk")
-    ...     again = load(Path(folder) / "model.xrisk")
-    >>> again, again.mean_
+    ...     loaded = load(Path(folder) / "model.xrisk")
+    >>> loaded, loaded.mean_
     (Average(divergence=CVaRRisk(alpha=0.2)), array([2., 3.]))
     """
+    _list_ours(MODELS)
     if not is_listed(type(estimator)) or not is_estimator(type(estimator)):
         raise TypeError(
             f"estimator must be of a class that xrisk.persistence.savable knows, got {type(estimator).__name__}"
@@ -138,8 +148,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def _loaded(content: bytes, name: str) -> Any:
-    for module in OURS:
-        import_module(module)
+    _list_ours(MODELS)
     try:
         return _read(content)
     except UnreadableError as error:
@@ -148,19 +157,18 @@ def _loaded(content: bytes, name: str) -> Any:
         raise UnreadableError(f"{name} cannot be loaded: it is damaged, or was not written by xrisk.save") from error
 
 
-def _list_our_specs() -> None:
-    """Put the NamedTuples, dataclasses and enums that the package shows to its users on the list."""
-    shown = [value for module in (functions, inner, run, solvers) for value in vars(module).values()]
-    for value in (*shown, Certificate):
-        if isinstance(value, type) and value.__module__.startswith("xrisk.") and (is_spec(value) or is_enum(value)):
+def _list_ours(modules: tuple[str, ...]) -> None:
+    """Put the classes that modules of this package show to its users on the list."""
+    for value in (value for name in modules for value in vars(import_module(name)).values()):
+        if isinstance(value, type) and value.__module__.startswith("xrisk.") and is_of_known_kind(value):
             savable(value)
 
 
-_list_our_specs()
+_list_ours(SPECS)
 
 
 def _encode(value: Any, arrays: list[np.ndarray], where: str, depth: int) -> Any:
-    """The JSON form of ``value``; arrays are put aside. ``where`` is for the sentence when it has none."""
+    """The JSON form of ``value``; arrays are collected. ``where`` names it in the error when it has none."""
     if depth == 0:
         raise TypeError(f"{where} cannot be saved: it is nested too deeply")
 
@@ -244,7 +252,7 @@ def _read(content: bytes) -> Any:
 
 
 def _decode(value: Any, arrays: list[np.ndarray], depth: int) -> Any:
-    """What the JSON form ``value`` stands for."""
+    """The value of a JSON form."""
     if depth == 0:
         refuse("its header is nested too deeply")
 
@@ -329,7 +337,7 @@ def _built(cls: type, values: dict[str, Any]) -> Any:
 
 
 def _checked(built: Any) -> Any:
-    """What was built, if it says itself that it has a meaning; of a class without ``check`` all values are welcome."""
+    """What was built, once its own ``check`` accepts it; classes without one accept all values."""
     if hasattr(built, "check"):
         try:
             built.check()

@@ -19,13 +19,18 @@ def savable(cls: Class) -> Class:
         An estimator that follows scikit-learn's conventions, or a NamedTuple, dataclass or enum that is the value of
         a parameter or of a fitted attribute.
     """
-    if not (is_estimator(cls) or is_spec(cls) or is_enum(cls)):
+    if not is_of_known_kind(cls):
         raise TypeError(f"cls must be an estimator, a NamedTuple, a dataclass or an enum, got {cls.__name__}")
     known = _classes.setdefault(cls.__name__, cls)
     if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
         raise ValueError(f"the name {cls.__name__} is taken by {known.__module__}.{known.__qualname__}")
     _classes[cls.__name__] = cls  # a cell of a notebook run twice makes a new class
     return cls
+
+
+def is_of_known_kind(cls: type) -> bool:
+    """Whether files have a form for the instances of a class."""
+    return is_estimator(cls) or is_spec(cls) or is_enum(cls)
 
 
 def is_listed(cls: type) -> bool:

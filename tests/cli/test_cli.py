@@ -183,7 +183,7 @@ def test_the_metric_that_is_asked_for_judges_and_is_named(table, tmp_path):
     told = " ".join(done.stdout.split())
     assert re.search(r"log loss on \d+ validation rows", told)
     assert "Trained on the logistic loss, scored by log loss." in told
-    assert "Judged by log loss on the worst of" in told
+    assert "Judged by log loss in the worst of" in told
     done = run("evaluate", model, table, "--metric", "neg_log_loss")
     assert "scored by log loss" in " ".join(done.stdout.split())
 
@@ -208,7 +208,7 @@ def test_a_group_of_few_rows_is_folded_in_fit_and_shown_apart_in_evaluate(table,
     assert "We recommend the simplest model" in said
     done = run("evaluate", tmp_path / "m.xrisk", table)
     assert "fewer than 30 rows, left out of the verdict" in done.stdout
-    assert "1 group of fewer than 30 rows left out." in " ".join(done.stdout.split())
+    assert "Left out: 1 group with fewer than 30 rows." in " ".join(done.stdout.split())
     found = json.loads(run("evaluate", tmp_path / "m.xrisk", table, "--min-group-size", 5, "--json").stdout)
     assert found["min_group_size"] == 5
     assert found["worst"] == found["groups"][0]

@@ -67,7 +67,7 @@ INPUTS = ["mine.csv", "./mine.csv", "folder/../mine.csv", "link.csv", "hard.csv"
 @pytest.mark.parametrize("path", INPUTS)
 def test_the_table_is_never_overwritten(table, objective, option, path):
     done = run("fit", "mine.csv", "--target", "y", "--objective", objective, option, path)
-    refused(done, f"{option} must not be a file that is read, it would overwrite mine.csv")
+    refused(done, f"{option} must not be an input, it would overwrite mine.csv")
     assert table.read_text() == text()
 
 

@@ -135,7 +135,10 @@ def test_the_terminal_shows_the_models_the_verdict_and_what_is_proved(table):
     assert done.exit_code == 0, done.output
     words = " ".join(done.stdout.split()).replace("\u202f", " ")
     assert "partial AUC (TPR ≥ 50 %) on 100 validation rows, 85 positive" in words
-    assert "Positive is 'well', 85 % of the training rows and the more frequent class; --positive names" in words
+    assert (
+        "The positive class is 'well', 85 % of the training rows. It is the more frequent class; --positive names"
+        in words
+    )
     assert "Proved optimal to within" in words
     assert "We recommend the simplest model that no other significantly outperforms" in words
     assert "groups" not in words
@@ -237,3 +240,12 @@ def test_a_model_of_an_objective_that_is_none_is_refused(table, tmp_path):
     done = run("evaluate", model, table)
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
     assert "is a model of the objective 'nothing', which is none of" in done.stderr
+
+
+def test_a_model_of_another_objective_than_it_says_is_refused(table, tmp_path):
+    model = tmp_path / "m.xrisk"
+    run("fit", table, "--target", "y", "--groups", "ward", "--out", model)
+    xrisk.save(xrisk.load(model).set_params(objective="partial-auc"), model)
+    done = run("evaluate", model, table)
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    assert "is no model of the objective 'partial-auc': it has no ranked" in done.stderr

@@ -126,7 +126,7 @@ def test_evaluate_shows_a_table_and_the_worst_group(told, folder):
     assert done.exit_code == 0, done.output
     words = " ".join(done.stdout.split())
     assert "worst 10 %" in words
-    assert "among those of at least 5 rows:" in words
+    assert "among those with at least 5 rows:" in words
 
 
 def test_evaluate_leaves_out_rows_of_other_classes_and_without_one(told, folder, tmp_path):
@@ -148,7 +148,7 @@ def test_the_terminal_shows_models_proofs_rows_and_verdict(table):
     words = " ".join(done.stdout.split()).replace("\u202f", " ")
     assert "loss on 100 validation rows" in words
     assert "Robust: Proved optimal to within" in words
-    assert "Half of the weight of the robust model lies on" in words
+    assert "Half of the robust model's weight lies on" in words
     assert "We recommend the simplest model that no other significantly outperforms" in words
     assert "group" not in words
 

@@ -467,7 +467,7 @@ def test_the_report_prints_as_an_aligned_table():
         "bb       2   33.3%    0.0000  [0.0000, 0.6576]     1.0000",
         "a        3   50.0%    1.0000  [0.4385, 1.0000]     0.0000",
         "all      6  100.0%    0.5000  [0.1876, 0.8124]  3.333e+05",
-        "In brackets: intervals of confidence 95%, each group for itself.",
+        "In brackets: 95% confidence intervals, each for one group by itself.",
         "Rows without a group: 1.",
     ]
 
@@ -637,5 +637,7 @@ def test_the_named_accuracy_is_scikit_learns():
 
 def test_a_score_of_rankings_in_groups_of_one_class_is_refused_in_one_sentence():
     y, scores = np.arange(40) % 2, np.arange(40.0)
-    with pytest.raises(ValueError, match="it is NaN in group '0' of 20 rows; all are of one class: a score of"):
+    with pytest.raises(
+        ValueError, match="it is NaN in group '0' of 20 rows; all are of one class, and a ranking needs"
+    ):
         worst_group_score(y, scores, groups=y, metric=roc_auc_score, min_group_size=5)

@@ -10,7 +10,7 @@ import pytest
 import xrisk
 from xrisk.objectives import COMMANDS, TopOfRanking
 from xrisk.study import Objective, compare
-from xrisk.study.objective import Choice
+from xrisk.study.objective import Option
 from xrisk.tables import parts
 
 MEMBERS = sorted({*Objective.__annotations__, *(name for name in vars(Objective) if not name.startswith("_"))})
@@ -35,13 +35,13 @@ def two_classes(n=600, share=0.1):
     return X, score > np.quantile(score, 1.0 - share)
 
 
-def choices():
-    return [choice for command in COMMANDS.values() for choice in command.options]
+def all_options():
+    return [option for command in COMMANDS.values() for option in command.options]
 
 
-def default(choice):
+def default(option):
     """What the command line passes where an option is not given."""
-    return () if choice.kind is tuple else choice.default
+    return () if option.kind is tuple else option.default
 
 
 @pytest.fixture(scope="module")
@@ -64,46 +64,46 @@ def question(command, table):
     from xrisk.tables.prepare import TableOptions
     from xrisk.tables.read import read_table
 
-    options = {choice.name: default(choice) for choice in choices()} | COMMON
-    options |= {"objective": command.word, "data": table}
+    options = {option.name: default(option) for option in all_options()} | COMMON
+    options |= {"objective": command.name, "data": table}
     asked = TableOptions("y")
     prepared = command.prepare(read_table(table), asked, table, validation=0.25, test=None, seed=0)
     return command.ask(options, prepared)
 
 
 def test_a_command_is_called_by_its_word():
-    assert all(command.word == word for word, command in COMMANDS.items())
+    assert all(command.name == name for name, command in COMMANDS.items())
     assert {"group-dro", "dro", "two-way-partial-auc", "partial-auc", "p-norm-push"} <= set(COMMANDS)
 
 
 def test_the_keys_of_a_command_are_those_of_the_models_of_its_objective(command, question):
-    plans = question.objective.plans()
+    plans = question.objective.plans(question.parts[0])
     assert tuple(plans) == command.keys
-    assert question.objective.asked() in plans
-    assert all(plan.name and plan.words and plan.work > 0.0 for plan in plans.values())
+    assert question.objective.requested in plans
+    assert all(plan.name and plan.minimises and plan.work > 0.0 for plan in plans.values())
 
 
 def test_a_command_has_no_option_twice(command):
-    names = [choice.name for choice in command.options]
+    names = [option.name for option in command.options]
     assert len(set(names)) == len(names)
 
 
 def test_an_option_of_several_commands_is_the_same():
-    for choice in choices():
-        assert all(other is choice for other in choices() if other.name == choice.name)
+    for option in all_options():
+        assert all(other is option for other in all_options() if other.name == option.name)
 
 
 def test_options_are_words_of_the_command_line():
-    for choice in choices():
-        assert isinstance(choice, Choice)
-        assert choice.name.isidentifier()
-        assert choice.help.endswith(".")
-        assert choice.name not in COMMON
-        assert choice.default is None or not choice.values or choice.default in choice.values
+    for option in all_options():
+        assert isinstance(option, Option)
+        assert option.name.isidentifier()
+        assert option.help.endswith(".")
+        assert option.name not in COMMON
+        assert option.default is None or not option.values or option.default in option.values
 
 
 def test_the_protocol_names_what_a_study_uses():
-    assert {"model", "title", "template", "plans", "fit", "judge", "verdict", "view", "sheet", "numbers"} <= set(
+    assert {"model", "title", "template", "plans", "checked", "judge", "verdict", "view", "table", "numbers"} <= set(
         MEMBERS
     )
 
@@ -116,7 +116,7 @@ def test_an_objective_has_every_member_of_the_protocol(question, name):
 
 def test_the_words_of_an_objective_are_words(question):
     objective = question.objective
-    assert all(getattr(objective, name) for name in ("title", "metric", "rule", "chosen_by"))
+    assert all(getattr(objective, name) for name in ("title", "metric", "judged_by", "chosen_by"))
     assert (Path(xrisk.__file__).parent / "report" / "templates" / objective.template).exists()
 
 
@@ -133,7 +133,7 @@ def study(rows):
 
 def test_a_push_stands_beside_two_logistic_models(study):
     assert [arm.key for arm in study.arms] == ["logistic", "balanced", "ranking"]
-    assert study.asked is study.arms[2]
+    assert study.requested is study.arms[2]
     assert study.recommended in study.arms
     assert study.is_done
 
@@ -141,9 +141,9 @@ def test_a_push_stands_beside_two_logistic_models(study):
 def test_the_model_that_is_asked_for_is_that_which_is_fitted_alone(study, rows):
     train, _ = rows
     alone = xrisk.PNormPushClassifier(p=3.0, random_state=0).fit(train.X, train.y)
-    assert type(study.asked.model) is xrisk.PNormPushClassifier
-    np.testing.assert_array_equal(study.asked.model.coef_, alone.coef_)
-    assert study.asked.l2 == alone.l2
+    assert type(study.requested.model) is xrisk.PNormPushClassifier
+    np.testing.assert_array_equal(study.requested.model.coef_, alone.coef_)
+    assert study.requested.l2 == alone.l2
 
 
 def test_the_model_of_the_objective_stays_unfitted(study):
@@ -153,9 +153,9 @@ def test_the_model_of_the_objective_stays_unfitted(study):
 def test_a_push_is_judged_where_false_positives_are_few(study, rows):
     _, validation = rows
     known = xrisk.metrics.partial_auc_score(
-        validation.y, study.asked.model.decision_function(validation.X), min_tpr=0.0, max_fpr=0.1
+        validation.y, study.requested.model.decision_function(validation.X), min_tpr=0.0, max_fpr=0.1
     )
-    assert study.asked.test.score == study.asked.validation == known
+    assert study.requested.test.score == study.requested.validation == known
     assert study.objective.ranked == ("no", "yes", 0.0, 0.1)
 
 
@@ -164,8 +164,8 @@ def test_of_several_strengths_the_push_gets_its_best(rows):
     last, model = parts(held.X, held.y, held.y, validation=0.5), xrisk.PNormPushClassifier(random_state=0)
     study = compare(TopOfRanking(model), train, *last, l2=(1e-3, 10.0))
     alone = [compare(TopOfRanking(model), train, *last, l2=(each,)) for each in (1e-3, 10.0)]
-    assert study.asked.validation == max(each.asked.validation for each in alone)
-    assert study.asked.l2 in (1e-3, 10.0)
+    assert study.requested.validation == max(each.requested.validation for each in alone)
+    assert study.requested.l2 in (1e-3, 10.0)
 
 
 def test_the_page_of_a_push_tells_its_aim_and_its_certificate(study):
@@ -185,6 +185,6 @@ def test_the_page_of_a_push_tells_its_aim_and_its_certificate(study):
 def test_the_study_of_a_push_is_json(study):
     told = json.loads(json.dumps(study.to_dict(), allow_nan=False))
     assert told["certified"]
-    assert told["certificate"]["relative"] <= study.asked.model.tol
+    assert told["certificate"]["relative"] <= study.requested.model.tol
     assert told["asked"] == {"negative": "no", "positive": "yes", "min_tpr": 0.0, "max_fpr": 0.1}
     assert [model["key"] for model in told["models"]] == ["logistic", "balanced", "ranking"]

@@ -11,8 +11,9 @@ import pytest
 import xrisk
 from tests.report.test_report import PERFECT, data_of, perfect, screen, tags_of
 from xrisk.objectives import RarePositives
-from xrisk.objectives.rare_positives import chance, curve_panels, extra_title, region, verdict
+from xrisk.objectives.rare_positives import verdict
 from xrisk.report import render, write_report
+from xrisk.report.rankings import chance, region, roc_panels, threshold_name
 from xrisk.study import Difference, compare
 from xrisk.tables import RankedClasses, parts
 
@@ -41,6 +42,10 @@ def study(rows):
 @pytest.fixture(scope="module")
 def one_way(rows):
     return compare(RarePositives(xrisk.PartialAUCClassifier(0.6, surrogate="convex", random_state=0)), *rows)
+
+
+def curve_panels(study):
+    return roc_panels(study.arms, study.requested, study.objective.ranked)
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +92,7 @@ def test_the_share_of_the_region_that_is_filled_is_the_partial_auc(study):
         x, y = np.array(panel["area"]).T
         area = 0.5 * abs(x @ np.roll(y, -1) - y @ np.roll(x, -1))
         whole = panel["region"]["width"] * panel["region"]["height"]
-        assert area / whole == pytest.approx(study.asked.test.score, abs=2e-3)
+        assert area / whole == pytest.approx(study.requested.test.score, abs=2e-3)
 
 
 def test_curves_rise_from_corner_to_corner(study):
@@ -105,7 +110,7 @@ def test_where_everything_counts_there_is_one_panel(study):
 
 
 def test_a_curve_outside_the_region_leaves_it_empty(study):
-    arm = study.asked
+    arm = study.requested
     low = arm.test.curve._replace(
         fpr=np.array([0.0, 1.0, 1.0]), tpr=np.array([0.0, 0.1, 1.0]), polygon=np.empty((0, 2))
     )
@@ -116,7 +121,7 @@ def test_a_curve_outside_the_region_leaves_it_empty(study):
 
 def test_a_bounded_surrogate_is_said_to_have_no_certificate(page):
     assert "A bounded surrogate is not convex and has no certificate" in page
-    assert "It is held to its start with strength 0.1." in page
+    assert "It is regularised towards its start with strength 0.1." in page
 
 
 @pytest.mark.slow
@@ -129,26 +134,26 @@ def test_a_convex_surrogate_shows_its_certificate(one_way):
 
 
 def test_a_perfect_fit_of_a_convex_surrogate_is_said_to_be_perfect(one_way):
-    from xrisk.cli.app import tell
+    from xrisk.cli.screen import show_study
 
-    found = one_way._replace(arms=(*one_way.arms[:-1], perfect(one_way.asked)))
+    found = one_way._replace(arms=(*one_way.arms[:-1], perfect(one_way.requested)))
     page = render(found)
     assert f"<strong>{PERFECT}</strong>" in page
     assert "100.000\u202f%" not in page
-    assert f"{PERFECT}. What is left to gain is smaller" in screen(tell, found)
+    assert f"{PERFECT}. Any further decrease would be smaller" in screen(show_study, found)
 
 
 def test_a_fit_that_was_cut_short_is_said_to_be(study):
     model = xrisk.TwoWayPartialAUCClassifier()
-    model.__dict__.update(vars(study.asked.model), stop_=xrisk.Stop.SECONDS)
-    cut = study._replace(arms=(*study.arms[:-1], study.asked._replace(model=model)))
+    model.__dict__.update(vars(study.requested.model), stop_=xrisk.Stop.SECONDS)
+    cut = study._replace(arms=(*study.arms[:-1], study.requested._replace(model=model)))
     assert not cut.is_done
     assert f"The fit was cut short: {xrisk.Stop.SECONDS}." in cut.objective.proof(cut).text
 
 
 def test_few_positives_are_said_in_the_page(study, page):
     assert "Few rows decide: of 15 validation rows" in page
-    enough = study.asked._replace(test=study.asked.test._replace(positives=40))
+    enough = study.requested._replace(test=study.requested.test._replace(positives=40))
     assert "Few rows decide" not in render(study._replace(arms=(*study.arms[:-1], enough)))
 
 
@@ -165,7 +170,7 @@ def test_the_verdict_has_the_same_words_whoever_wins(study, difference, said):
 
 
 @pytest.mark.parametrize(
-    ("ranked", "said", "beside", "level"),
+    ("ranked", "said", "threshold", "level"),
     [
         (HALF, "TPR ≥ 50 %, FPR ≤ 50 %", "positives caught at FPR ≤ 50 %", 0.0),
         (HALF._replace(max_fpr=1.0), "TPR ≥ 50 %", "false positives at TPR ≥ 50 %", 0.25),
@@ -173,9 +178,9 @@ def test_the_verdict_has_the_same_words_whoever_wins(study, difference, said):
         (HALF._replace(min_tpr=0.0, max_fpr=1.0), "the whole curve", "false positives at TPR ≥ 0 %", 0.5),
     ],
 )
-def test_the_region_is_said_as_it_was_asked_for(ranked, said, beside, level):
+def test_the_region_is_said_as_it_was_asked_for(ranked, said, threshold, level):
     assert region(ranked).replace("\u202f", " ") == said
-    assert extra_title(ranked).replace("\u202f", " ") == beside
+    assert threshold_name(ranked).replace("\u202f", " ") == threshold
     assert chance(ranked) == pytest.approx(level)
 
 

@@ -98,7 +98,7 @@ def tags(page):
 
 def test_the_numbers_in_the_page_are_the_models(study, page):
     (found,) = data_of(page)
-    model = study.asked.model
+    model = study.requested.model
     assert found["certificate"]["primal"] == model.certificate_.primal
     assert found["certificate"]["dual"] == model.certificate_.dual
     assert [group["weight"] for group in found["groups"]] == model.group_weights_.tolist()
@@ -108,7 +108,7 @@ def test_the_numbers_in_the_page_are_the_models(study, page):
 
 def test_the_page_shows_the_worst_scores_in_words(study, page):
     assert all(f"{100 * arm.test.worst.score:.1f}\u202f%" in page for arm in study.arms)
-    assert f"{study.asked.model.certificate_.dual:.6g}" in page
+    assert f"{study.requested.model.certificate_.dual:.6g}" in page
 
 
 def test_peoples_text_is_escaped(page):
@@ -152,16 +152,14 @@ def test_a_group_of_one_row_is_not_told_as_rows(study):
 def test_a_least_size_of_one_row_is_not_told_as_rows(rows):
     found = compare(WorstGroups(xrisk.GroupDROClassifier(alpha=0.5, l2=1e-2, random_state=0), min_group_size=1), *rows)
     assert "1 validation rows" not in render(found)
-    assert "4 groups of at least 1 validation row;" in verdict(found)
+    assert "4 groups with at least 1 validation row;" in verdict(found)
 
 
 def test_small_groups_are_folded_and_said_to_be_left_out(study, page):
     few = len(study.arms[0].test.small)
     assert few == study.to_dict()["verdict"]["small"] == 2
-    assert (
-        f"<summary>{few} groups of fewer than 30 validation rows in numbers, left out of the verdict</summary>" in page
-    )
-    assert f"({few} smaller ones are left out)" in page
+    assert f"<summary>{few} groups with fewer than 30 validation rows, left out of the verdict</summary>" in page
+    assert f"({few} smaller groups are left out)" in page
     assert {row.name for row in study.arms[0].test.small}.isdisjoint({arm.test.worst.name for arm in study.arms})
 
 
@@ -174,10 +172,10 @@ def test_where_no_group_is_large_the_page_names_no_worst_one(rows):
 
 
 @pytest.mark.parametrize(("relative", "most", "card"), [(1e-9, "0.001", "0.01"), (3.34e-4, "0.034", "0.04")])
-def test_what_is_left_to_gain_is_rounded_up(study, relative, most, card):
-    model = copy.copy(study.asked.model)
+def test_the_gap_is_rounded_up(study, relative, most, card):
+    model = copy.copy(study.requested.model)
     model.certificate_ = model.certificate_._replace(relative=relative)
-    found = study._replace(arms=(*study.arms[:-1], study.asked._replace(model=model)))
+    found = study._replace(arms=(*study.arms[:-1], study.requested._replace(model=model)))
     assert f"within {most}\u202f%" in proof(found).headline
     assert cards(found)[-1].values[0][1] == f"≤ {card}\u202f%"
 
@@ -192,29 +190,29 @@ def perfect(arm):
     return arm._replace(model=model)
 
 
-def screen(tell, study):
+def screen(show, study):
     """What a terminal shows of a study, on one line."""
     console = pytest.importorskip("rich.console").Console(file=io.StringIO(), width=200)
-    tell(console, study)
+    show(console, study)
     return " ".join(console.file.getvalue().split())
 
 
 def test_a_perfect_fit_is_said_to_be_perfect(study):
-    from xrisk.cli.app import tell
+    from xrisk.cli.screen import show_study
 
-    found = study._replace(arms=(*study.arms[:-1], perfect(study.asked)))
+    found = study._replace(arms=(*study.arms[:-1], perfect(study.requested)))
     page = render(found)
     assert f"<strong>{PERFECT}</strong>" in page
     assert "100.000\u202f%" not in page
     assert cards(found)[-1].values[0][1] == "zero up to rounding"
-    assert f"Robust model: {PERFECT}." in screen(tell, found)
-    assert "relative gap" not in screen(tell, found)
+    assert f"Robust model: {PERFECT}." in screen(show_study, found)
+    assert "relative gap" not in screen(show_study, found)
 
 
 def test_numbers_that_a_line_fits_end_in_a_perfect_fit():
     X, group = np.random.default_rng(0).standard_normal((300, 2)), np.arange(300) % 3
     found = compare(WorstGroups(xrisk.GroupDRORegressor(l2=0.0, random_state=0)), *parts(X, X @ [1.0, 2.0], group))
-    assert found.asked.model.stop_ is Stop.PERFECT
+    assert found.requested.model.stop_ is Stop.PERFECT
     assert proof(found).headline == PERFECT
 
 
@@ -224,9 +222,9 @@ def test_the_ending_of_a_perfect_fit_names_what_it_is_measured_by():
 
 
 def test_an_optimum_of_zero_is_said_to_be_reached_up_to_rounding(study):
-    model = copy.copy(study.asked.model)
+    model = copy.copy(study.requested.model)
     model.stop_, model.certificate_ = Stop.OPTIMAL, Certificate(1e-20, -1e-20, 2e-20, 2.0)
-    found = study._replace(arms=(*study.arms[:-1], study.asked._replace(model=model)))
+    found = study._replace(arms=(*study.arms[:-1], study.requested._replace(model=model)))
     assert proof(found).headline.startswith("Optimal up to rounding: the gap is below 10⁻¹²")
 
 
@@ -236,7 +234,7 @@ def test_every_headline_has_all_three_models(study):
     assert all([name for name, _ in card.values] == [arm.name for arm in study.arms] for card in cards(study)[:2])
 
 
-def test_the_metric_is_named_beside_the_loss(page):
+def test_the_metric_is_named_with_the_loss(page):
     assert "Trained on the logistic loss, scored by accuracy" in page
 
 
@@ -245,8 +243,8 @@ def test_another_metric_is_named_wherever_it_is_told(rows, metric, name):
     found = compare(WorstGroups(xrisk.GroupDROClassifier(alpha=0.5, l2=1e-2, random_state=0), metric), *rows)
     page = render(found)
     assert f"Trained on the logistic loss, scored by {name}" in page
-    assert f"Judged by {name} on the worst of 2 groups" in page
-    assert f"{name.capitalize()} on the worst group: ERM " in page
+    assert f"Judged by {name} in the worst of 2 groups" in page
+    assert f"{name.capitalize()} in the worst group: ERM " in page
     assert f"Worst group, {name}" in page
     assert data_of(page)[0]["settings"]["metric"] == metric
     assert "NaN" not in page
@@ -269,8 +267,7 @@ def test_the_verdict_has_the_same_words_whoever_wins(study, key):
 
 @pytest.mark.parametrize(("key", "told"), [("erm", False), ("robust", True)])
 def test_a_recommended_model_that_is_nearly_constant_is_said_to_be(study, key, told):
-    constant = study.found._replace(notes=("hardly better",))
-    found = study._replace(found=constant, verdict=study.verdict._replace(recommended=key))
+    found = study._replace(constant="hardly better", verdict=study.verdict._replace(recommended=key))
     assert found.to_dict()["is_nearly_constant"]
     assert ("it is hardly better than a constant model" in summary(found)) == told
     assert ("it is hardly better than a constant model" in verdict(found)) == told
@@ -306,17 +303,17 @@ def test_a_model_that_is_not_certified_says_so():
 
 @pytest.mark.parametrize("divergence", ["max", "kl", "chi2", "chi2-b"])
 def test_the_objective_is_told_for_every_divergence(study, divergence):
-    model = study.asked.model
-    asked = type(model)(**{**model.get_params(), "divergence": divergence})
+    model = study.requested.model
+    requested = type(model)(**{**model.get_params(), "divergence": divergence})
     for name, value in vars(model).items():
         if name.endswith("_"):
-            setattr(asked, name, value)
-    page = render(study._replace(arms=(*study.arms[:-1], study.asked._replace(model=asked))))
-    assert "A linear model whose loss" in page
+            setattr(requested, name, value)
+    page = render(study._replace(arms=(*study.arms[:-1], study.requested._replace(model=requested))))
+    assert "The robust model is a linear model that minimises the loss" in page
 
 
 def test_without_bounds_there_is_no_picture_of_them(study):
-    assert "Relative gap" not in render(study._replace(found=study.found._replace(bounds=())))
+    assert "Relative gap" not in render(study._replace(details=()))
 
 
 def test_no_study_is_refused():
@@ -365,5 +362,5 @@ def test_a_browser_shows_the_page_without_complaint(study, tmp_path):
     )
     assert "CONSOLE" not in done.stderr
     (found,) = data_of(done.stdout)
-    assert found["certificate"]["primal"] == study.asked.model.certificate_.primal
+    assert found["certificate"]["primal"] == study.requested.model.certificate_.primal
     assert [each["worst"]["score"] for each in found["models"]] == [arm.test.worst.score for arm in study.arms]

@@ -10,19 +10,10 @@ import pytest
 import xrisk
 from tests.report.test_report import PERFECT, data_of, perfect, screen, tags_of
 from xrisk.objectives import WorstRows
-from xrisk.objectives.worst_rows import (
-    carried,
-    guide,
-    loss_panels,
-    objective,
-    proofs,
-    summary,
-    trade,
-    verdict,
-    worst_names,
-)
-from xrisk.report import render, write_report
-from xrisk.report.phrases import rounded
+from xrisk.objectives.worst_rows import objective, proofs, summary, trade, verdict, weight_of_few
+from xrisk.report import render, rows, write_report
+from xrisk.report.numbers import rounded
+from xrisk.report.rows import worst_names
 from xrisk.study import Difference, compare
 from xrisk.tables import parts
 
@@ -51,6 +42,10 @@ def regression(table):
     X, z = table
     model = xrisk.DRORegressor("cvar", alpha=0.2, random_state=0)
     return compare(WorstRows(model), *parts(X, 100.0 * z, np.zeros(z.size)))
+
+
+def loss_panels(study):
+    return rows.loss_panels(study.arms, 0.1)
 
 
 @pytest.fixture(scope="module")
@@ -113,18 +108,18 @@ def test_the_mean_height_over_the_worst_tenth_is_what_is_judged(study):
 
 def test_heavy_rows_and_the_sentence_on_wrong_labels_are_shown(study, page):
     assert "Rows with a wrong label or a wrong number have large losses, so they get large weights" in page
-    assert f"lies on {100.0 * study.found.half:.1f}\u202f% of the training rows" in page
-    assert all(f'<th scope="row">{each.row}</th>' in page for each in study.found.heavy)
+    assert f"lies on {100.0 * study.details.half:.1f}\u202f% of the training rows" in page
+    assert all(f'<th scope="row">{each.row}</th>' in page for each in study.details.heavy)
     assert "In small type: the probability of the target" in page
 
 
 def test_a_few_rows_that_carry_half_of_the_weight_are_counted(study):
-    weights = np.full(study.asked.model.sample_weights_.size, 1e-3)
+    weights = np.full(study.requested.model.sample_weights_.size, 1e-3)
     weights[:2] = 0.3
     model = xrisk.DROClassifier()
-    model.__dict__.update(vars(study.asked.model), sample_weights_=weights / weights.sum())
-    few = study._replace(arms=(study.arms[0], study.asked._replace(model=model), study.arms[2]))
-    assert carried(few).startswith("Half of the weight of the robust model lies on 2 rows. So few decide")
+    model.__dict__.update(vars(study.requested.model), sample_weights_=weights / weights.sum())
+    few = study._replace(arms=(study.arms[0], study.requested._replace(model=model), study.arms[2]))
+    assert weight_of_few(few).startswith("Half of the robust model's weight lies on 2 rows. These few rows determine")
 
 
 def test_a_regression_has_r2_and_no_probabilities(regression):
@@ -142,10 +137,10 @@ def test_the_certificate_of_both_robust_models_is_shown(study, page):
 
 
 def test_perfect_fits_are_said_to_be_perfect(study):
-    from xrisk.cli.app import tell
+    from xrisk.cli.screen import show_study
 
     found = study._replace(arms=(study.arms[0], *map(perfect, study.arms[1:])))
-    page, shown = render(found), screen(tell, found)
+    page, shown = render(found), screen(show_study, found)
     assert page.count(f": {PERFECT}</strong>") == 2
     assert "100.000\u202f%" not in page
     assert "given the 22 training rows that are set aside" in page
@@ -163,18 +158,18 @@ def test_the_objective_names_the_numbers_and_the_loss(study, regression):
 
 
 def test_the_trade_is_told_against_the_plain_model(study):
-    erm, robust = study.arms[0].test, study.asked.test
-    assert f"Robust: worst 10 % {100.0 * (robust.tail / erm.tail - 1.0):+.1f} %" in trade(study)
+    erm, robust = study.arms[0].test, study.requested.test
+    assert f"Robust {100.0 * (robust.tail / erm.tail - 1.0):+.1f} % in the worst 10 %" in trade(study)
 
 
 def test_the_worst_group_of_each_model_is_named(study):
     said = worst_names([(arm.name, arm.test.groups) for arm in study.arms])
-    assert said.startswith("The worst group, by mean loss among those of at least 30 rows: ERM ")
+    assert said.startswith("The worst group, by mean loss among those with at least 30 rows: ERM ")
     assert worst_names([("ERM", None)]) == ""
 
 
 def test_where_every_group_is_small_none_is_named(study):
-    groups = study.asked.test.groups
+    groups = study.requested.test.groups
     small = type(groups)(
         groups.rows,
         groups.overall,
@@ -183,7 +178,7 @@ def test_where_every_group_is_small_none_is_named(study):
         missing=groups.missing,
         min_group_size=1000,
     )
-    assert worst_names([("Robust", small)]) == "No group has 1000 rows: no worst group is named."
+    assert worst_names([("Robust", small)]) == "No group has 1,000 rows: no worst group is named."
 
 
 @pytest.mark.parametrize(
@@ -199,7 +194,7 @@ def test_the_verdict_has_the_same_words_whoever_wins(study, difference, said):
 
 
 def test_a_recommendation_of_a_constant_model_is_reserved(study):
-    constant = study._replace(found=study.found._replace(notes=("hardly better than a constant one",)))
+    constant = study._replace(constant="hardly better than a constant one")
     assert "hardly better than a constant model" in summary(constant)
     assert "hardly better" not in summary(study)
 
@@ -217,6 +212,8 @@ def test_the_file_is_the_page(study, page, tmp_path):
     assert (tmp_path / "r.html").read_text(encoding="utf-8") == page
 
 
-def test_the_page_calls_that_the_default_which_is():
+def test_the_page_calls_that_the_default_which_is(page):
     default = xrisk.DROClassifier().ambiguity
-    assert [word for word, (_, when) in guide().items() if when.startswith("The default")] == [default]
+    rows = re.findall(r'<tr><th scope="row">(\w+)<small>.*?</th><td>(.*?)</td></tr>', page)
+    assert [word for word, _ in rows] == ["kl", "chi2", "cvar", "outliers", "groups"]
+    assert [word for word, when in rows if when.startswith("The default.")] == [default]

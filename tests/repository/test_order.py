@@ -18,7 +18,7 @@ generic
 sources
 compile
 lanes
-registry  files  phrases  grouping
+registry  files  grouping
 functions  data
 inner  worst
 problem

@@ -10,8 +10,10 @@ from sklearn.metrics import roc_auc_score
 import xrisk
 from xrisk.metrics import partial_auc_difference, partial_auc_interval, partial_auc_score
 from xrisk.objectives import RarePositives
-from xrisk.objectives.rare_positives import few_rows, judge_ranking
+from xrisk.objectives.rare_positives import few_rows
 from xrisk.study import compare
+from xrisk.study.ranking import judge_ranking
+from xrisk.study.study import fit_plan
 from xrisk.study.verdict import Difference, simplest
 from xrisk.tables import RankedClasses, parts
 
@@ -90,10 +92,10 @@ def test_the_simplest_that_no_other_is_sure_to_beat_is_recommended():
 
 
 def test_a_few_positives_are_warned_of(study):
-    assert "of 15 validation rows of class 'True' some 8 lie in the region, fewer than 10" in study.caution
-    score = study.asked.test._replace(positives=20)
+    assert "of 15 validation rows of class 'True' about 8 lie in the region, fewer than 10" in study.caution
+    score = study.requested.test._replace(positives=20)
     assert few_rows(score, HALF, "validation") == ""
-    assert "class 'no' some 1 lie" in few_rows(score, HALF._replace(max_fpr=0.001), "validation")
+    assert "class 'no' about 1 lie" in few_rows(score, HALF._replace(max_fpr=0.001), "validation")
 
 
 def test_too_few_positives_are_refused_before_a_fit(rows):
@@ -113,7 +115,7 @@ def test_of_several_strengths_each_logistic_model_gets_its_best(rows):
     alone = [compare(RarePositives(quick()), train, *last, l2=(each,)) for each in (1e-3, 10.0)]
     for k in range(2):
         assert study.arms[k].validation == max(each.arms[k].validation for each in alone)
-    assert (study.judged_on, study.asked.l2) == ("test", None)
+    assert (study.judged_on, study.requested.l2) == ("test", None)
 
 
 def test_the_rows_that_choose_a_strength_cannot_judge_it(rows):
@@ -157,7 +159,7 @@ def test_another_surrogate_is_named_only_where_it_helps(rows, surrogate, error):
         "sigmoid": "^this problem is not known$",
     }[surrogate]
     with pytest.raises(error, match=said):
-        RarePositives(quick(surrogate=surrogate)).fit("ranking", Unknown(), rows[0])
+        fit_plan(RarePositives(quick(surrogate=surrogate)).plans(rows[0])["ranking"], Unknown(), rows[0])
 
 
 def test_json_has_every_number_of_a_ranking(study):

@@ -9,7 +9,7 @@ from xrisk.datasets import make_spurious
 from xrisk.metrics import METRICS, group_report
 from xrisk.objectives import WorstGroups
 from xrisk.study import SCORES, compare
-from xrisk.study.scores import judge
+from xrisk.study.scores import judge, score_for
 from xrisk.study.verdict import decide
 from xrisk.tables import parts
 from xrisk.tables.rows import Part
@@ -46,13 +46,13 @@ def test_the_reweighted_model_is_logistic_regression_with_the_groups_weighted_al
 
 
 def test_the_worst_group_fares_better_under_the_robust_model(all_groups):
-    assert all_groups.asked.test.worst.score > all_groups.arms[0].test.worst.score + 0.1
+    assert all_groups.requested.test.worst.score > all_groups.arms[0].test.worst.score + 0.1
 
 
 def test_the_bounds_enclose_the_certified_optimum(study):
-    proof = study.asked.model.certificate_
-    assert all(point.bound <= proof.primal and point.value >= proof.dual for point in study.found.bounds)
-    assert np.all(np.diff([point.seconds for point in study.found.bounds]) >= 0)
+    proof = study.requested.model.certificate_
+    assert all(point.bound <= proof.primal and point.value >= proof.dual for point in study.details)
+    assert np.all(np.diff([point.seconds for point in study.details]) >= 0)
 
 
 def test_of_several_strengths_each_model_gets_the_best_on_its_worst_group():
@@ -75,8 +75,8 @@ def test_the_rows_that_choose_a_strength_cannot_judge_it(rows):
 
 
 def judged(*columns, groups, metric="accuracy", min_group_size=30, **options):
-    keys, gains, score = ("erm", "reweighted", "robust")[: len(columns)], np.column_stack(columns), SCORES[metric]
-    return decide(keys, gains, np.asarray(groups), score=score, min_group_size=min_group_size, **options)
+    keys, row_scores, score = ("erm", "reweighted", "robust")[: len(columns)], np.column_stack(columns), SCORES[metric]
+    return decide(keys, row_scores, np.asarray(groups), score=score, min_group_size=min_group_size, **options)
 
 
 def test_a_few_rows_decide_nothing():
@@ -161,7 +161,7 @@ def test_the_scores_of_a_study_are_those_of_the_metrics_of_this_name(rows, metri
     score, (X, y, groups) = SCORES[metric], rows[0]
     y = y if score.task == "classification" else X[:, 0] + 0.1 * X[:, 1]
     model = (CLASSIFIER if score.task == "classification" else REGRESSOR).fit(X, y, groups=groups)
-    found = judge(model, X, y, groups, metric=metric, min_group_size=1)
+    found = judge(model, X, y, groups, score=score_for(model, metric), min_group_size=1)
     guess = getattr(model, RESPONSES.get(metric, "predict"))(X)
     known = group_report(y, guess, groups=groups, metric=metric, min_group_size=1)
     sign = 1.0 if score.is_share else -1.0
@@ -174,7 +174,7 @@ def test_the_scores_of_a_study_are_those_of_the_metrics_of_this_name(rows, metri
 def test_a_class_that_the_model_does_not_know_has_a_finite_log_loss(rows):
     X, y, groups = rows[0]
     model = CLASSIFIER.fit(X, y, groups=groups)
-    found = judge(model, X, np.full(y.size, 7), groups, metric="neg_log_loss")
+    found = judge(model, X, np.full(y.size, 7), groups, score=SCORES["neg_log_loss"])
     assert found.overall.score == pytest.approx(-np.log(np.finfo(float).eps))
 
 
@@ -182,11 +182,11 @@ def test_a_class_that_the_model_does_not_know_has_a_finite_log_loss(rows):
     ("model", "metric", "said"),
     [
         (CLASSIFIER, "acuracy", "metric must be one of accuracy, balanced_accuracy, neg_log_loss .* got 'acuracy'"),
-        (CLASSIFIER, "neg_mean_squared_error", "for a classification, got 'neg_mean_squared_error'"),
+        (CLASSIFIER, "neg_mean_squared_error", "for classification, got 'neg_mean_squared_error'"),
         (
             REGRESSOR,
             "accuracy",
-            "metric must be one of neg_root_mean_squared_error, .* for a regression, got 'accuracy'",
+            "metric must be one of neg_root_mean_squared_error, .* for regression, got 'accuracy'",
         ),
         (CLASSIFIER, 3, "metric must be one of .* got 3"),
         (
@@ -208,7 +208,7 @@ def test_the_metric_of_a_study_chooses_and_judges():
     rows = (train, *parts(*held, validation=0.5))
     objective = WorstGroups(xrisk.GroupDROClassifier(alpha=0.5, random_state=0), "neg_log_loss")
     found = compare(objective, *rows, l2=(1e-3, 10.0))
-    assert found.metric == "log loss"
+    assert found.objective.metric == "log loss"
     assert found.settings["metric"] == "neg_log_loss"
     alone = [compare(objective, *rows, l2=(l2,)).arms[0].validation.worst for l2 in (1e-3, 10.0)]
     assert found.arms[0].validation.worst.score == min(row.score for row in alone)
@@ -229,7 +229,7 @@ def test_a_model_hardly_better_than_a_constant_one_is_told(signal, told):
     part = Part(X, y, groups)
     found = compare(WorstGroups(xrisk.GroupDROClassifier("max")), part, part)
     assert any("hardly better than a constant one" in note for note in found.notes) == told
-    assert found.found.is_nearly_constant == told
+    assert bool(found.constant) == found.to_dict()["is_nearly_constant"] == told
 
 
 def test_what_a_fit_warns_of_is_told_of_the_training_rows(rows):

@@ -11,8 +11,9 @@ import xrisk
 from xrisk.metrics import cvar
 from xrisk.metrics.tail import resampled_cvar
 from xrisk.objectives import WorstRows
-from xrisk.objectives.worst_rows import few_rows, half_of, judge_tail, row_losses, tail_verdict
+from xrisk.objectives.worst_rows import few_rows
 from xrisk.study import compare
+from xrisk.study.tail import half_of, judge_tail, row_losses, tail_verdict
 from xrisk.tables import parts
 
 
@@ -68,7 +69,7 @@ def test_every_model_is_judged_by_the_losses_of_the_same_rows(study, rows, k):
 
 def test_numbers_are_judged_by_half_the_squared_error_and_r2(regression):
     (_, validation), study = regression
-    arm = study.asked
+    arm = study.requested
     found = arm.model.predict(validation.X)
     assert arm.test.mean == pytest.approx(0.5 * np.mean((found - validation.y) ** 2))
     assert arm.test.right == r2_score(validation.y, found)
@@ -121,7 +122,7 @@ def test_a_difference_is_the_loss_that_is_saved():
 def test_the_tail_of_the_robust_model_is_surely_shorter(study):
     assert study.verdict.recommended == "robust"
     found = next(each for each in study.verdict.differences if (each.key, each.other) == ("robust", "erm"))
-    assert 0.0 < found.low < study.arms[0].test.tail - study.asked.test.tail < found.high
+    assert 0.0 < found.low < study.arms[0].test.tail - study.requested.test.tail < found.high
 
 
 def test_the_robust_model_sets_no_row_aside_and_the_last_one_its_share(study, rows):
@@ -140,14 +141,14 @@ def test_what_is_left_out_is_the_worst_share_of_each_model():
 
 def test_the_worst_group_is_that_of_largest_mean_loss(study, rows):
     _, validation = rows
-    losses = row_losses(study.asked.model, validation.X, validation.y)
+    losses = row_losses(study.requested.model, validation.X, validation.y)
     means = {name: losses[validation.groups == name].mean() for name in ("u", "v")}
-    assert study.asked.test.groups.worst.risk == pytest.approx(max(means.values()))
-    assert study.asked.test.groups.worst.name == max(means, key=means.get)
+    assert study.requested.test.groups.worst.risk == pytest.approx(max(means.values()))
+    assert study.requested.test.groups.worst.name == max(means, key=means.get)
 
 
 def test_without_groups_none_is_the_worst(regression):
-    assert regression[1].asked.test.groups is None
+    assert regression[1].requested.test.groups is None
 
 
 def test_rows_of_one_group_are_told_as_a_group_where_they_are_named():
@@ -166,15 +167,15 @@ def test_wrong_labels_carry_the_weight_and_are_set_aside(rows):
     y = train.y.copy()
     y[wrong] = np.where(y[wrong] == "yes", "no", "yes")
     numbers = 1000 + np.arange(y.size)
-    objective = WorstRows(xrisk.DROClassifier(radius=0.1, random_state=0), numbers_of_rows=numbers)
+    objective = WorstRows(xrisk.DROClassifier(radius=0.1, random_state=0), row_numbers=numbers)
     study = compare(objective, train._replace(y=y), validation)
-    assert {each.row for each in study.found.heavy[:6]} == set((1000 + wrong).tolist())
-    assert all(each.is_aside and each.target != each.predicted for each in study.found.heavy[:6])
+    assert {each.row for each in study.details.heavy[:6]} == set((1000 + wrong).tolist())
+    assert all(each.is_aside and each.target != each.predicted for each in study.details.heavy[:6])
 
 
 def test_heavy_rows_tell_weight_loss_and_probability(study, rows):
     train, _ = rows
-    first, model = study.found.heavy[0], study.asked.model
+    first, model = study.details.heavy[0], study.requested.model
     assert first.row == model.sample_weights_.argmax()
     assert first.weight == model.sample_weights_.max()
     assert first.target == train.y[first.row]
@@ -190,12 +191,13 @@ def test_half_of_the_weight_is_carried_by_the_heaviest(weights, share):
 
 def test_a_model_that_is_nearly_constant_is_said_to_be(rows):
     study = compare(WorstRows(xrisk.DROClassifier("cvar", alpha=0.05, random_state=0)), *rows)
-    assert study.found.is_nearly_constant
+    assert study.constant
+    assert study.to_dict()["is_nearly_constant"]
     assert any("hardly better than a constant one: under the worst weights of the" in note for note in study.notes)
 
 
 def test_few_rows_are_warned_of():
-    assert "the worst tenth of 60 test rows are some 6, fewer than 10" in few_rows(60, "test")
+    assert "the worst tenth of 60 test rows is about 6, fewer than 10" in few_rows(60, "test")
     assert few_rows(100, "test") == ""
 
 

@@ -1,4 +1,4 @@
-"""Three short problems on data that is always there."""
+"""Three short problems on built-in data."""
 
 from typing import Any
 
@@ -13,14 +13,14 @@ Problem = tuple[Any, tuple[Part, Part], dict[str, Any]]  # model, training and v
 
 
 def problems(seed: int) -> list[Problem]:
-    """A generated table with a short cut, handwritten digits, and the course of diabetes."""
+    """A generated table with a shortcut, handwritten digits, and the course of diabetes."""
     return [_shortcut(seed), _digits(seed), _diabetes(seed)]
 
 
 def _shortcut(seed: int) -> Problem:
     table = make_spurious(20_000, random_state=seed)
     groups = np.array(table.group_names)[table.groups]
-    words: dict[str, Any] = {"title": "A short cut that misleads", "description": table.description}
+    words: dict[str, Any] = {"title": "A misleading shortcut", "description": table.description}
     model = GroupDROClassifier(alpha=0.5, random_state=seed)
     return model, parts(table.X, table.y, groups, seed=seed), words
 
@@ -44,8 +44,8 @@ def _diabetes(seed: int) -> Problem:
     age = bins[np.searchsorted([40.0, 55.0], X[:, 0])]
     words: dict[str, Any] = {
         "title": "The course of diabetes, by sex and age",
-        "description": "442 patients, ten measurements each: how far the disease has gone a year later. "
-        "Few rows for six groups: most of them are too small to be judged.",
+        "description": "442 patients, ten measurements each: the progress of the disease after a year. "
+        "Most of the six groups have too few rows to be judged.",
     }
     model = GroupDRORegressor(alpha=0.34, l2=1e-2, random_state=seed)
     scaled = (X - X.mean(axis=0)) / X.std(axis=0)

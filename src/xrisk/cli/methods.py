@@ -12,11 +12,11 @@ from rich.text import Text
 
 import xrisk
 from xrisk.applications import LOSSES, group_dro
-from xrisk.cli.options import Refused, one_line_errors, refuse_outputs, some_options, words
-from xrisk.cli.screen import FRAME, plain, progress
+from xrisk.cli.options import Refused, one_line_errors, options_of, refuse_outputs, words
+from xrisk.cli.screen import FRAME, chosen_columns, plain, progress
 from xrisk.files import written_whole
-from xrisk.objectives.shared import DEFAULT_LOSS
-from xrisk.phrases import counted
+from xrisk.functions.parameters import counted
+from xrisk.objectives.options import DEFAULT_LOSS
 from xrisk.problem import Problem
 from xrisk.race import PAPER, PROBLEMS, Race, as_dict, draw_race, race
 from xrisk.race.phrases import COLUMNS as RACE_COLUMNS
@@ -27,9 +27,9 @@ from xrisk.solvers.catalogue import CATALOGUE, COLUMNS, as_markdown, describe, r
 from xrisk.tables.prepare import TableOptions, prepare_all
 from xrisk.tables.read import read_table
 
-WIDE = 120  # columns of a terminal that has room for a whole table
+WIDE = 120  # columns of a terminal that is wide enough for a whole table
 ALL_METHODS = ("name", "values", "gradients", "needs", "theory asks for", "source")
-ROOMY = 160  # columns of a terminal that has room for all that is shown of a method
+WIDEST = 160  # columns of a terminal that is wide enough for all columns of the methods
 NARROW_METHODS = ("name", "values", "needs", "source")
 NARROW = ("method", "setting", "median gap", "seconds")
 FILES = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet", ".pq")
@@ -42,14 +42,14 @@ FILES = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet", ".pq")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
 @one_line_errors
 def methods(name: str | None, problem: str | None, markdown: bool, as_json: bool) -> None:
-    """The table of methods, or all about one: what it needs, costs and promises, and where its rule is from."""
+    """List the methods, or describe one: what it needs, costs and guarantees, and where its update rule is from."""
     if name is not None:
         _chosen((name,))
     if markdown:
         click.echo(as_markdown(), nl=False)
     elif as_json:
-        told = [dict(zip(COLUMNS, row, strict=True)) for row in rows()]
-        click.echo(json.dumps(told if name is None else next(row for row in told if row["name"] == name)))
+        found = [dict(zip(COLUMNS, row, strict=True)) for row in rows()]
+        click.echo(json.dumps(found if name is None else next(row for row in found if row["name"] == name)))
     elif name is not None:
         Console().print(Text(describe(_chosen((name,))[name])))
     elif problem is not None:
@@ -60,22 +60,17 @@ def methods(name: str | None, problem: str | None, markdown: bool, as_json: bool
 
 
 def _table(width: int) -> Grid:
-    grid = Grid(title=Text("S blocks of B samples per iteration, n blocks in all; more by xrisk methods NAME"), **FRAME)
-    shown = ALL_METHODS if width >= ROOMY else NARROW_METHODS
-    for title in shown:
-        grid.add_column(title, no_wrap=title in ("name", "values", "source"))
-    for row in rows():
-        cells = dict(zip(COLUMNS, row, strict=True))
-        grid.add_row(*(Text(cells[title]) for title in shown))
-    return grid
+    title = "S blocks of B samples per iteration, n blocks in all; xrisk methods NAME describes one"
+    shown = ALL_METHODS if width >= WIDEST else NARROW_METHODS
+    return chosen_columns(title, COLUMNS, rows(), shown, whole=("name", "values", "source"))
 
 
-def _applies(stated: Problem, title: str) -> Grid:
+def _applies(problem: Problem, title: str) -> Grid:
     grid = Grid(title=Text(f"On {title}: {PROBLEMS[title].description}"), **FRAME)
     grid.add_column("name", no_wrap=True)
     grid.add_column("applies")
     for name, solver in CATALOGUE.items():
-        reason = refusal(stated, solver)
+        reason = refusal(problem, solver)
         grid.add_row(name, "yes" if reason is None else Text(reason, style="dim"))
     return grid
 
@@ -106,29 +101,29 @@ def _grid(context: Any, option: Any, values: tuple[str, ...]) -> dict[str, tuple
 
 @click.command(epilog=f"Problems: {', '.join(PROBLEMS)}.")
 @click.argument("problem")
-@click.option("--methods", "names", callback=words, help="Which, with commas between; all that apply by default.")
+@click.option("--methods", "names", callback=words, help="Which, separated by commas. Default: all that apply.")
 @click.option("--oracle-calls", type=float, help="Budget of each run in sampled values and gradients.")
 @click.option("--iterations", type=float, help="Budget of each run in iterations.")
 @click.option("--seconds", type=float, help="Budget of each run in seconds inside the method.")
-@click.option("--seeds", default=5, show_default=True, help="Runs of each method.")
-@click.option("--tune", is_flag=True, help="Tune every method over the grid of the ALEXR paper first.")
+@click.option("--seeds", default=5, show_default=True, help="Number of runs of each method.")
+@click.option("--tune", is_flag=True, help="First tune every method over the grid of the ALEXR paper.")
 @click.option("--grid", multiple=True, callback=_grid, help="Tune over these instead: --grid step=0.01,0.1 --grid …")
-@click.option("--jobs", default=os.cpu_count() or 1, show_default=True, help="Processes.")
-@click.option("--target", help="Of a file: the column to predict.")
-@click.option("--groups", callback=words, help="Of a file: columns whose intersections are the groups.")
-@some_options("divergence", "alpha", "lam")
-@click.option("--loss", type=click.Choice(sorted(LOSSES)), help="Of a file: logistic for classes by default.")
-@click.option("--l2", default=1e-3, show_default=True, help="Of a file: strength of the penalty.")
-@click.option("--out", type=click.Path(dir_okay=False), help="Write all numbers (JSON) here.")
-@click.option("--picture", type=click.Path(dir_okay=False), help="Draw the race (PNG, SVG or PDF) here.")
+@click.option("--jobs", default=os.cpu_count() or 1, show_default=True, help="Number of processes.")
+@click.option("--target", help="For a file: the column to predict.")
+@click.option("--groups", callback=words, help="For a file: columns whose intersections are the groups.")
+@options_of("divergence", "alpha", "lam")
+@click.option("--loss", type=click.Choice(sorted(LOSSES)), help="For a file. Default: logistic for classification.")
+@click.option("--l2", default=1e-3, show_default=True, help="For a file: strength of the penalty.")
+@click.option("--out", type=click.Path(dir_okay=False), help="Write all numbers (JSON) to this file.")
+@click.option("--picture", type=click.Path(dir_okay=False), help="Draw the race (PNG, SVG or PDF) in this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
 @one_line_errors
 def compare_methods(problem: str, names: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Race methods on a problem: a named one, or group DRO on a table (CSV or Parquet).
 
-    The options --target to --l2 are for a table. All runs have the same budget, 10⁶ oracle calls unless you say
-    otherwise. With --tune or --grid every method is run at all combinations of its fields, with a seed apart, and races
-    at its best. Gaps are to the certified optimum.
+    The options --target to --l2 are for a table. All runs have the same budget, by default 10⁶ oracle calls. With
+    --tune or --grid every method first runs with all combinations of its fields, under another seed, and then races
+    with the best. Gaps are to the certified optimum.
     """
     refuse_outputs({"--out": options["out"], "--picture": options["picture"]}, problem)
     if options["picture"]:
@@ -136,27 +131,27 @@ def compare_methods(problem: str, names: tuple[str, ...], as_json: bool, **optio
     solvers = _chosen(names)
     budget = Budget(*(options[name] for name in ("iterations", "oracle_calls", "seconds")))
     budget = budget if any(limit is not None for limit in budget) else Budget(oracle_calls=1e6)
-    stated, title = _stated(problem, options)
+    raced, title = _problem(problem, options)
     err = Console(stderr=True)
-    with progress(err, enabled=err.is_terminal and not as_json) as watch:
+    with progress(err, enabled=err.is_terminal and not as_json) as notify:
         found = race(
-            stated,
+            raced,
             solvers,
             budget=budget,
             seeds=range(options["seeds"]),
             grid=options["grid"] or (PAPER if options["tune"] else None),
             jobs=options["jobs"],
             title=title,
-            watch=watch,
+            watch=notify,
         )
     _write(found, options)
     if as_json:
-        click.echo(json.dumps(_told(found)))
+        click.echo(json.dumps(_as_json(found)))
     else:
-        _tell(found, options)
+        _show(found, options)
 
 
-def _stated(problem: str, options: dict[str, Any]) -> tuple[Problem, str]:
+def _problem(problem: str, options: dict[str, Any]) -> tuple[Problem, str]:
     if not problem.lower().endswith(FILES):
         return _named(problem), f"{problem}: {PROBLEMS[problem].description}"
     if options["target"] is None:
@@ -170,34 +165,30 @@ def _stated(problem: str, options: dict[str, Any]) -> tuple[Problem, str]:
         y = np.where(codes == 1, 1, -1) if classes.size == 2 else codes
         loss = loss if classes.size == 2 else "multinomial"
     passed = {name: options[name] for name in ("divergence", "alpha", "lam", "l2")}
-    stated = group_dro(X, y, groups, loss=loss, fit_intercept=True, **passed)  # as `xrisk fit` does
+    raced = group_dro(X, y, groups, loss=loss, fit_intercept=True, **passed)  # as `xrisk fit` does
     many = counted(np.unique(groups).size, "group", "groups")
-    return stated, f"{os.path.basename(problem)}: {options['divergence']} over {many}"
+    return raced, f"{os.path.basename(problem)}: {options['divergence']} over {many}"
 
 
-def _told(found: Race) -> dict[str, Any]:
+def _as_json(found: Race) -> dict[str, Any]:
     return {"command": "compare", "xrisk": xrisk.__version__, **as_dict(found)}
 
 
 def _write(found: Race, options: dict[str, Any]) -> None:
     if options["out"]:
         with written_whole(options["out"]) as file:
-            file.write(json.dumps(_told(found), indent=1, allow_nan=False).encode())
+            file.write(json.dumps(_as_json(found), indent=1, allow_nan=False).encode())
     if options["picture"]:
         draw_race(found, options["picture"])
 
 
-def _tell(found: Race, options: dict[str, Any]) -> None:
+def _show(found: Race, options: dict[str, Any]) -> None:
     out = Console()
     size = f"{counted(found.size[0], 'block', 'blocks')}, {counted(found.size[1], 'variable', 'variables')}"
-    grid = Grid(title=Text(f"{plain(found.problem)}; {size}"), **FRAME)
     shown = RACE_COLUMNS if out.width >= WIDE else NARROW
-    for title in shown:
-        grid.add_column(title, justify="left" if title in RACE_COLUMNS[:2] else "right", no_wrap=title != "setting")
-    for row in race_rows(found):
-        cells = dict(zip(RACE_COLUMNS, row, strict=True))
-        grid.add_row(*(Text(cells[title]) for title in shown))
-    out.print(grid)
+    whole, numbers = [name for name in shown if name != "setting"], RACE_COLUMNS[2:]
+    title = f"{plain(found.problem)}; {size}"
+    out.print(chosen_columns(title, RACE_COLUMNS, race_rows(found), shown, whole=whole, numbers=numbers))
     goal = found.goal
     out.print(f"Optimum {goal.value:.9g}, at least {goal.dual:.9g}; gaps are medians over the seeds.", highlight=False)
     for name, reason in found.refused.items():

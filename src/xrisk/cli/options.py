@@ -1,4 +1,4 @@
-"""What the commands share: options as lists, refusals as one sentence."""
+"""What the commands share: options, and refusals in one sentence."""
 
 import itertools
 import os
@@ -11,13 +11,13 @@ import click
 from click.core import ParameterSource
 
 from xrisk.objectives import COMMANDS
-from xrisk.study.objective import Choice, Command
+from xrisk.study.objective import Command, Option
 
 NOT_CERTIFIED = 3  # the exit code
 
 
 class Refused(click.ClickException):
-    """A wrong file or option, told in one sentence; exit code 2."""
+    """A wrong file or option, reported in one sentence; exit code 2."""
 
     exit_code = 2
 
@@ -25,35 +25,34 @@ class Refused(click.ClickException):
         click.echo(f"Error: {self.format_message()}", err=True)
 
 
-def _option(choice: Choice) -> Callable:
-    """A choice as an option of click."""
-    name, shown = f"--{choice.name.replace('_', '-')}", choice.default is not None and choice.kind is not bool
-    if choice.kind is bool:
-        return click.option(name, is_flag=True, help=choice.help)
-    if choice.kind is tuple:
-        return click.option(name, callback=words, help=choice.help)
-    kind = click.Choice(list(choice.values)) if choice.values else LEAST.get(choice.name, choice.kind)
-    return click.option(name, type=kind, default=choice.default, show_default=shown, help=choice.help)
-
-
 LEAST = {"min_group_size": click.IntRange(min=1)}
-CHOICES = {choice.name: choice for command in COMMANDS.values() for choice in command.options}
+OPTIONS = {option.name: option for command in COMMANDS.values() for option in command.options}  # not of all objectives
 
 
-def choice_options(function: Callable) -> Callable:
-    """The options that not all objectives have, each once."""
-    return some_options(*CHOICES)(function)
-
-
-def some_options(*names: str) -> Callable:
-    """Some of these."""
+def options_of(*names: str) -> Callable:
+    """Options of objectives, on a command."""
 
     def decorate(function: Callable) -> Callable:
         for name in reversed(names):
-            function = _option(CHOICES[name])(function)
+            function = _click_option(OPTIONS[name])(function)
         return function
 
     return decorate
+
+
+def _click_option(option: Option) -> Callable:
+    name, shown = option_name(option.name), option.default is not None and option.kind is not bool
+    if option.kind is bool:
+        return click.option(name, is_flag=True, help=option.help)
+    if option.kind is tuple:
+        return click.option(name, callback=words, help=option.help)
+    kind = click.Choice(list(option.values)) if option.values else LEAST.get(option.name, option.kind)
+    return click.option(name, type=kind, default=option.default, show_default=shown, help=option.help)
+
+
+def option_name(name: str) -> str:
+    """The name of an option as people type it."""
+    return f"--{name.replace('_', '-')}"
 
 
 def given(context: click.Context) -> list[str]:
@@ -63,30 +62,28 @@ def given(context: click.Context) -> list[str]:
 
 def refuse_other_options(context: click.Context, command: Command) -> None:
     """Refuse options that are those of another objective."""
-    own = {choice.name for choice in command.options}
     for name in given(context):
-        takers = [each.word for each in COMMANDS.values() if name in {choice.name for choice in each.options}]
-        if takers and name not in own:
-            option = f"--{name.replace('_', '-')}"
-            raise Refused(f"{option} goes with --objective {' or '.join(takers)}, not with {command.word}")
+        takers = [each.name for each in COMMANDS.values() if name in {option.name for option in each.options}]
+        if takers and command.name not in takers:
+            raise Refused(f"{option_name(name)} goes with --objective {' or '.join(takers)}, not with {command.name}")
 
 
 seed_option = click.option(
-    "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Of the rows drawn and of the fits."
+    "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of the split and of the fits."
 )
 
 
 def words(context: Any, option: Any, value: str | None) -> tuple[str, ...]:
-    """An option of words with commas between."""
+    """An option that takes words, separated by commas."""
     return tuple(part.strip() for part in (value or "").split(",") if part.strip())
 
 
 def numbers(context: Any, option: Any, value: str) -> tuple[float, ...]:
-    """An option of numbers with commas between."""
+    """An option that takes numbers, separated by commas."""
     try:
         return tuple(float(part) for part in value.split(","))
     except ValueError as error:
-        raise click.BadParameter(f"must be a number, or numbers with commas between, got {value!r}") from error
+        raise click.BadParameter(f"must be a number, or numbers separated by commas, got {value!r}") from error
 
 
 def one_line_errors(command: Callable) -> Callable:
@@ -96,7 +93,7 @@ def one_line_errors(command: Callable) -> Callable:
     def run(*args: Any, **options: Any) -> Any:
         try:
             return command(*args, **options)
-        except BrokenPipeError:  # whoever read the output has gone, which click ends quietly
+        except BrokenPipeError:  # the reader of the output has gone: click ends quietly
             raise
         except (ValueError, OSError, ImportError) as error:
             raise Refused(" ".join(str(error).split())) from error
@@ -109,7 +106,7 @@ def one_line_errors(command: Callable) -> Callable:
 
 
 def refuse_outputs(outputs: dict[str, str | None], *inputs: str) -> None:
-    """Refuse files that cannot be written, that are read too, or that are one file twice, before the work is done.
+    """Refuse outputs that cannot be written, are inputs too, or are one file twice, before any work is done.
 
     ``outputs`` are paths by the names of their options.
     """
@@ -119,16 +116,16 @@ def refuse_outputs(outputs: dict[str, str | None], *inputs: str) -> None:
     for option, path in given.items():
         for each in inputs:
             if is_same_file(path, each):
-                raise Refused(f"{option} must not be a file that is read, it would overwrite {each}")
+                raise Refused(f"{option} must not be an input, it would overwrite {each}")
     for (option, path), (other, second) in itertools.combinations(given.items(), 2):
         if is_same_file(path, second):
             raise Refused(f"{option} and {other} must be two files, both are {path}")
 
 
 def is_same_file(path: str, other: str) -> bool:
-    """Whether two paths lead to one file, through links too; of files yet to be written, whether they may.
+    """Whether two paths lead to one file, also through links; for files yet to be written, whether they may.
 
-    Names that differ in upper and lower case alone are one file on some systems.
+    Names that differ only in case are one file on some systems.
     """
     if os.path.exists(path) and os.path.exists(other):
         return os.path.samefile(path, other)
@@ -140,7 +137,7 @@ def is_same_file(path: str, other: str) -> bool:
 def _refuse_unwritable(path: str) -> None:
     try:
         target = Path(path).resolve()
-        is_loop = target.is_symlink()  # what is left of a link once all are followed
+        is_loop = target.is_symlink()  # still a link after all links were followed
     except (OSError, RuntimeError):  # Python before 3.13 raises
         is_loop = True
     if is_loop:
@@ -152,4 +149,4 @@ def _refuse_unwritable(path: str) -> None:
     if target.exists() and not target.is_file():
         raise Refused(f"{path} cannot be written: it is a device or a pipe")
     if not os.access(target.parent, os.W_OK):
-        raise Refused(f"{path} cannot be written: its folder is not yours to write to")
+        raise Refused(f"{path} cannot be written: you may not write to its folder")

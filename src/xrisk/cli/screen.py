@@ -1,7 +1,7 @@
 """What is shown on a terminal: tables, notes, a bar with the time left."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,13 +11,14 @@ from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeE
 from rich.table import Table as Grid
 from rich.text import Text
 
-from xrisk.phrases import counted
-from xrisk.report.phrases import THIN
-from xrisk.study.objective import Sheet
+from xrisk.functions.parameters import counted
+from xrisk.report.numbers import THIN
+from xrisk.study import Study
+from xrisk.study.objective import TextTable
 from xrisk.tables.prepare import Prepared, column_rows
 
 COLUMNS_SHOWN = 40  # of the columns that were read
-WIDE = 100  # columns of a terminal that has room for intervals
+WIDE = 100  # columns of a terminal that is wide enough for intervals
 FRAME: dict[str, Any] = {"title_justify": "left", "box": SIMPLE_HEAD, "pad_edge": False}
 
 
@@ -27,7 +28,7 @@ def plain(text: str) -> str:
 
 
 class TimeLeft(ProgressColumn):
-    """Time left, by the share of the work that is done; nothing is known before the first model is fitted."""
+    """The time left, by the share of the work that is done; unknown before the first model is fitted."""
 
     def render(self, task: Any) -> Text:
         if not task.completed or task.finished:
@@ -40,7 +41,7 @@ class TimeLeft(ProgressColumn):
 
 @contextmanager
 def progress(console: Console, enabled: bool) -> Iterator[Any]:
-    """A function to be told what comes next and the share that is done."""
+    """A function to call with the name of the next step and the share of the work that is done."""
     if not enabled:
         yield lambda name, share: None
         return
@@ -49,57 +50,74 @@ def progress(console: Console, enabled: bool) -> Iterator[Any]:
         begun = time.monotonic()
         task = bar.add_task("fitting", total=1.0, at=begun, begun=begun)
 
-        def tell(name: str, share: float) -> None:
+        def notify(name: str, share: float) -> None:
             bar.update(task, description=f"{name:<12}", completed=share, at=time.monotonic())
 
-        yield tell
-
-
-def column_dicts(prepared: Prepared) -> list[dict[str, str]]:
-    """The columns as guessed, for JSON."""
-    return [{"name": name, "kind": kind, "detail": detail} for name, kind, detail in column_rows(prepared.encoding)]
+        yield notify
 
 
 def column_grid(prepared: Prepared, data: str) -> Grid:
-    """The columns as guessed."""
+    """The columns and what they are taken as."""
     kinds = (prepared.train, prepared.validation, prepared.test)
     rows = counted(sum(part.y.size for part in kinds if part is not None), "row", "rows")
-    grid = Grid(title=Text(f"{plain(data)}: {rows}; columns as guessed"), **FRAME)
+    found = Grid(title=Text(f"{plain(data)}: {rows}; columns as guessed"), **FRAME)
     for title in ("column", "taken as", ""):
-        grid.add_column(title, overflow="fold")
-    told = column_rows(prepared.encoding)
-    for name, kind, detail in told[:COLUMNS_SHOWN]:
-        grid.add_row(Text(plain(name)), kind, Text(detail, style="dim"))
-    if len(told) > COLUMNS_SHOWN:
-        grid.add_row(Text(f"… {len(told) - COLUMNS_SHOWN:,} more"), "", Text("--json tells all", style="dim"))
-    return grid
-
-
-def is_wide(out: Console) -> bool:
-    """Whether a terminal has room for intervals."""
-    return out.width >= WIDE
+        found.add_column(title, overflow="fold")
+    columns = column_rows(prepared.encoding)
+    for name, kind, detail in columns[:COLUMNS_SHOWN]:
+        found.add_row(Text(plain(name)), kind, Text(detail, style="dim"))
+    if len(columns) > COLUMNS_SHOWN:
+        found.add_row(Text(f"… {len(columns) - COLUMNS_SHOWN:,} more"), "", Text("--json lists all", style="dim"))
+    return found
 
 
 def say(out: Console, sentences: Iterable[str], style: str = "") -> None:
-    """Sentences, a line each, whatever names are in them."""
+    """Sentences, one on a line, whatever names are in them."""
     for sentence in sentences:
         out.print(Text(plain(sentence), style=style))
 
 
-def grid(sheet: Sheet) -> Grid:
+def show_study(out: Console, study: Study) -> None:
+    """The finding of a study."""
+    out.print(grid(study.objective.table(study, is_wide=out.width >= WIDE)))
+    say(out, filter(None, [study.caution]), "bold")
+    say(out, study.objective.sentences(study))
+
+
+def chosen_columns(
+    title: str,
+    names: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    shown: Sequence[str],
+    *,
+    whole: Sequence[str],
+    numbers: Sequence[str] = (),
+) -> Grid:
+    """Some columns of a table, those in ``whole`` never wrapped."""
+    found = Grid(title=Text(title), **FRAME)
+    for name in shown:
+        found.add_column(name, justify="right" if name in numbers else "left", no_wrap=name in whole)
+    for row in rows:
+        cells = dict(zip(names, row, strict=True))
+        found.add_row(*(Text(cells[name]) for name in shown))
+    return found
+
+
+def grid(table: TextTable) -> Grid:
     """A table as the terminal shows it."""
-    shown = Grid(title=Text(plain(sheet.title)), **FRAME)
-    for column in sheet.columns:
-        style: dict[str, Any] = {"style": "dim"} if column.is_dim else {}
-        number: dict[str, Any] = {"justify": "right", "no_wrap": column.width is None} if column.is_number else {}
-        overflow: Any = "fold" if column.width or not column.is_number else "ellipsis"
-        shown.add_column(Text(plain(column.name)), max_width=column.width, overflow=overflow, **number, **style)
-    for part in sheet.parts:
-        if not part:
-            continue
-        if shown.rows:
+    shown = Grid(title=Text(plain(table.title)), **FRAME)
+    for column in table.columns:
+        shown.add_column(
+            Text(plain(column.name)),
+            style="dim" if column.is_dim else "",
+            justify="right" if column.is_number else "left",
+            max_width=column.width,
+            overflow="ellipsis" if column.is_number else "fold",  # half a number would be another one
+        )
+    for part in table.parts:
+        if part and shown.rows:
             shown.add_section()
         for row in part:
-            alone = "dim" if len(row) == 1 else ""
-            shown.add_row(*(Text(plain(cell)) for cell in row), style="bold" if row[0] in sheet.bold else alone)
+            style = "bold" if row[0] in table.bold else "dim" if len(row) == 1 else ""
+            shown.add_row(*(Text(plain(cell)) for cell in row), style=style)
     return shown

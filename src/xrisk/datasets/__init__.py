@@ -1,10 +1,10 @@
-"""Data to try things on: generated tables, returns and decision processes, and loaders of real tables.
+"""Example data: generated tables, returns and decision processes, and loaders of real tables.
 
-The loaders look in the folder named by the environment variable ``XRISK_DATA``, then in ``../shared/data`` as seen
-from the working directory and from the root of the repository, then ask scikit-learn to download: Adult from OpenML
-(data set 1590), Covertype by `sklearn.datasets.fetch_covtype`, which keeps the rows in their published order.
-Downloads stay in scikit-learn's cache. Without a network they give up within seconds and say so. The files of the
-Kenneth French library are not downloaded.
+The loaders look in the folder named by the environment variable ``XRISK_DATA``, then in ``../shared/data`` relative to
+the working directory and to the root of the repository. Then they download through scikit-learn: Adult from OpenML
+(data set 1590), Covertype by `sklearn.datasets.fetch_covtype`, which keeps the published order of the rows. Downloads
+are kept in scikit-learn's cache. Without a network they give up within seconds and say so. The files of the Kenneth
+French library are not downloaded.
 """
 
 from xrisk.datasets.adult import load_adult

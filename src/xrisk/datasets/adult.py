@@ -60,14 +60,14 @@ def load_adult(split: str = "train", *, random_state: int | None = None) -> Tabl
     Returns
     -------
     Table
-        ``X`` float64 (n, 123), ``groups`` numbered alike in all splits. About 2 % of the rows are in no group.
+        ``X`` float64 (n, 123); ``groups`` have the same numbers in all splits. About 2 % of the rows are in no group.
 
     Notes
     -----
-    The paper says neither which values of relationship count as single and which of education as higher, nor on which
-    rows the 50 are counted. Taken here: SINGLE and HIGHER of this module, counted on all 48,842 rows. This reading was
-    chosen *because* it gives the paper's 83 groups; others do too (17 of the 370 tried with these ages), so the number
-    does not prove that the groups are the paper's. No reading tried gives 83 when counted on the training rows: the
+    The paper does not say which values of relationship count as single, which of education as higher, or on which rows
+    the 50 are counted. We take SINGLE and HIGHER of this module and count on all 48,842 rows. We chose this reading
+    *because* it gives the paper's 83 groups; others do too (17 of the 370 tried with these ages), so the number does
+    not prove that the groups are the paper's. No reading that we tried gives 83 when counted on the training rows: the
     one with husbands and wives as not single and a bachelor's degree as higher gives 68.
 
     References

@@ -1,4 +1,4 @@
-"""Where the files of the loaders are, and downloads that give up in time."""
+"""The files of the loaders, and downloads that give up after a while."""
 
 import contextlib
 import os
@@ -21,10 +21,10 @@ def find_file(name: str) -> Path | None:
 
 
 def download(title: str, fetch: Callable[[], Any]) -> Any:
-    """What ``fetch`` brings, or one sentence about where the data was looked for."""
+    """What ``fetch`` returns, or an error in one sentence that says where the data was looked for."""
     try:
         with impatient(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # scikit-learn's announcements that it tries again
+            warnings.simplefilter("ignore")  # of scikit-learn about retries
             return fetch()
     except (OSError, HTTPException) as error:  # URLError and timeouts are OSErrors
         raise OSError(
@@ -35,7 +35,7 @@ def download(title: str, fetch: Callable[[], Any]) -> Any:
 
 @contextlib.contextmanager
 def impatient() -> Iterator[None]:
-    """Let no connection opened meanwhile wait for longer than SILENCE seconds."""
+    """Connections opened inside wait for SILENCE seconds at most."""
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(SILENCE)
     try:

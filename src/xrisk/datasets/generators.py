@@ -1,9 +1,10 @@
-"""Generated tables: a short cut that misleads, and many groups of uneven size."""
+"""Generated tables: a misleading shortcut, many groups of uneven size, returns of a factor model."""
 
 import numpy as np
 
 from xrisk.datasets.french import Returns
 from xrisk.datasets.table import Table
+from xrisk.functions.parameters import count
 from xrisk.grouping import BETWEEN
 
 
@@ -17,11 +18,11 @@ def make_spurious(
     n_noise: int = 4,
     random_state: int | np.random.Generator | None = None,
 ) -> Table:
-    """A table with a short cut: an attribute that agrees with the label on most rows and is easier to see than it.
+    """A table with a shortcut: an attribute that agrees with the label on most rows and is easier to learn.
 
     The label y and the attribute a are ±1 and agree on the fraction ``agreement`` of the rows of either label. The
-    columns are ``n_core`` noisy views of y, one clear view of a, and noise. The groups are the four pairs (y, a); a
-    model of least average loss leans on a and fails where it misleads, a model of the core columns does not.
+    columns are ``n_core`` noisy views of y, one clear view of a, and noise. The groups are the four pairs (y, a). A
+    model that minimises the average loss relies on a and fails where it misleads; a model of the core columns does not.
 
     Parameters
     ----------
@@ -30,7 +31,7 @@ def make_spurious(
     agreement : float in (0, 1)
         Each of the four groups gets at least one row.
     core, spurious : float
-        Distance of the means of the two values from 0, in standard deviations, in a core column and in that of a.
+        Distance of the means of the two values from 0, in standard deviations, in a core column and in the column of a.
     n_core, n_noise : int
         Columns that show y, columns that show nothing.
     random_state : int or Generator, optional
@@ -51,9 +52,9 @@ def make_spurious(
     >>> table.group_names[int(worst.name)], worst.n, worst.score < 0.5
     ('y=-1 × a=1', 50, True)
     """
-    _at_least("n", n, 8)
-    _at_least("n_core", n_core, 1)
-    _at_least("n_noise", n_noise, 0)
+    count("n", n, 8)
+    count("n_core", n_core, 1)
+    count("n_noise", n_noise, 0)
     if not 0.0 < agreement < 1.0:
         raise ValueError(f"agreement must be between 0 and 1, got {agreement!r}")
     rng = np.random.default_rng(random_state)
@@ -74,7 +75,8 @@ def make_spurious(
         y + 1 + (a + 1) // 2,
         (*(f"core{j}" for j in range(n_core)), "spurious", *(f"noise{j}" for j in range(n_noise))),
         tuple(f"y={label}{BETWEEN}a={attribute}" for label in (-1, 1) for attribute in (-1, 1)),
-        f"{n} generated rows; an attribute agrees with the label on {100 * agreement:g}% of them, else it misleads.",
+        f"{n:,} generated rows; an attribute agrees with the label on {100 * agreement:g}% of them and misleads on the "
+        "others.",
     )
 
 
@@ -88,9 +90,9 @@ def make_groups(
     noise: float = 0.5,
     random_state: int | np.random.Generator | None = None,
 ) -> Table:
-    """Many groups of uneven size, each with a linear rule of its own around a common one.
+    """Many groups of uneven size, each with its own linear rule near a common one.
 
-    The i-th group gets rows in proportion to i^−decay, at least two, of both labels, and labels
+    The number of rows of the i-th group is proportional to i^−decay, at least two, with both labels. The labels are
     y = sign(⟨w + shift · vᵢ, x⟩ + noise · ε) with standard normal w, vᵢ, x and ε.
 
     Parameters
@@ -100,7 +102,7 @@ def make_groups(
     decay : float
         0 for groups of one size; the larger, the more uneven.
     shift : float
-        How far the groups' rules lie apart; 0 for one rule.
+        How different the rules of the groups are; 0 for one rule.
     noise : float
         Of the labels.
     random_state : int or Generator, optional
@@ -118,9 +120,9 @@ def make_groups(
     >>> np.bincount(make_groups(4, n=100, random_state=0).groups).tolist()
     [46, 24, 17, 13]
     """
-    _at_least("n_groups", n_groups, 1)
-    _at_least("n", n, 2 * n_groups)
-    _at_least("n_features", n_features, 1)
+    count("n_groups", n_groups, 1)
+    count("n", n, 2 * n_groups)
+    count("n_features", n_features, 1)
     for name, value in (("decay", decay), ("shift", shift), ("noise", noise)):
         if not 0.0 <= value < np.inf:
             raise ValueError(f"{name} must be finite and not negative, got {value!r}")
@@ -132,7 +134,7 @@ def make_groups(
     y = np.where(scores > 0, 1, -1)
     for i in range(n_groups):
         rows = np.flatnonzero(groups == i)
-        if abs(y[rows].sum()) == rows.size:  # one label only: its least certain row gets the other
+        if abs(y[rows].sum()) == rows.size:  # one label only: the least certain row gets the other
             y[rows[np.argmin(np.abs(scores[rows]))]] *= -1
     return Table(
         X,
@@ -140,7 +142,7 @@ def make_groups(
         groups,
         tuple(f"x{j}" for j in range(n_features)),
         tuple(f"group {i}" for i in range(n_groups)),
-        f"{n} generated rows in {n_groups} groups of uneven size, each with a linear rule of its own.",
+        f"{n:,} generated rows in {n_groups} groups of uneven size, each with a linear rule of its own.",
     )
 
 
@@ -172,7 +174,7 @@ def make_returns(
     (100, 5)
     """
     for name, value in (("n_periods", n_periods), ("n_assets", n_assets), ("n_factors", n_factors)):
-        _at_least(name, value, 1)
+        count(name, value, 1)
     rng = np.random.default_rng(random_state)
     loadings = 0.4 * rng.standard_normal((n_assets, n_factors))
     loadings[:, 0] = 1.0 + 0.3 * rng.standard_normal(n_assets)
@@ -183,15 +185,10 @@ def make_returns(
 
 
 def _uneven_sizes(n: int, n_groups: int, decay: float) -> np.ndarray:
-    """Sizes in proportion to i^−decay above a floor of two, by largest remainders."""
+    """Sizes proportional to i^−decay, at least two, by largest remainders."""
     share = np.arange(1.0, n_groups + 1.0) ** -decay
     ideal = 2 + (n - 2 * n_groups) * share / share.sum()
     sizes = np.floor(ideal).astype(np.int64)
     short = n - int(sizes.sum())
     sizes[np.argsort(sizes - ideal, kind="stable")[:short]] += 1
     return sizes
-
-
-def _at_least(name: str, value: int, least: int) -> None:
-    if value != int(value) or value < least:
-        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")

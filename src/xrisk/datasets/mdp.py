@@ -54,8 +54,8 @@ def make_mdp(
     Returns
     -------
     MDP
-        Of up to 2,000 states that all lead to each other the matrices; of more, transitions that are computed when they
-        are asked for, which take one number for each state. With ``successors`` a CSR matrix.
+        For up to 2,000 states that all lead to each other, the matrices; for more, transitions that are computed on
+        demand and take one number for each state. With ``successors`` a CSR matrix.
 
     References
     ----------
@@ -98,10 +98,10 @@ def _garnet(states: int, successors: int, rng: np.random.Generator) -> Any:
 
 def _distinct(states: int, successors: int, rng: np.random.Generator) -> np.ndarray:
     """Numbers (states, successors) below ``states``, no one twice in a row, in order."""
-    if 4 * successors**2 > states:  # too many would have to be drawn again
+    if 4 * successors**2 > states:  # too many would have to be redrawn
         drawn = np.array([rng.choice(states, successors, replace=False) for _ in range(states)], dtype=np.int32)
         return np.sort(drawn, axis=1)
     listed = np.sort(rng.integers(0, states, (states, successors), dtype=np.int32), axis=1)
-    while (again := (np.diff(listed, axis=1) == 0).any(axis=1)).any():
-        listed[again] = np.sort(rng.integers(0, states, (int(again.sum()), successors), dtype=np.int32), axis=1)
+    while (repeated := (np.diff(listed, axis=1) == 0).any(axis=1)).any():
+        listed[repeated] = np.sort(rng.integers(0, states, (int(repeated.sum()), successors), dtype=np.int32), axis=1)
     return listed

@@ -21,11 +21,10 @@ from xrisk.estimators.base import (
 )
 from xrisk.estimators.callbacks import with_callbacks
 from xrisk.estimators.routing import warn_of_lost_groups
+from xrisk.functions.parameters import counted
 from xrisk.grouping import Grouping, distinct, encode_groups
 from xrisk.inner.oracle import exact_values, inner_count
-from xrisk.phrases import counted
 from xrisk.problem import Problem
-from xrisk.registry import savable
 from xrisk.run import Result
 
 TINY_GROUP = 10  # rows; a mean over fewer says little
@@ -206,7 +205,6 @@ def distribution(dual: np.ndarray) -> np.ndarray:
     return weights / weights.sum() if weights.sum() > 0 else np.full(weights.size, 1.0 / weights.size)
 
 
-@savable
 class GroupDROClassifier(GroupRobustClassifier):
     __doc__ = _documented(
         "Linear classifier of least worst-group loss: min over w of ρ(R₁(w), …, Rₙ(w)) + r(w), Rᵢ a group's mean loss.",
@@ -263,7 +261,6 @@ class GroupDROClassifier(GroupRobustClassifier):
         return _group_problem(self, training, self._class_loss())
 
 
-@savable
 class GroupDRORegressor(GroupRobustRegressor):
     __doc__ = _documented(
         "Linear regression of least worst-group loss: min over w of ρ(R₁(w), …, Rₙ(w)) + r(w), Rᵢ a group's mean loss.",

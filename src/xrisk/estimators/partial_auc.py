@@ -35,7 +35,6 @@ from xrisk.estimators.callbacks import StepBar, with_callbacks
 from xrisk.functions.parameters import require
 from xrisk.inner import Pairs
 from xrisk.problem import Problem
-from xrisk.registry import savable
 from xrisk.run import Result, Stop
 from xrisk.run.clock import ctrl_c
 from xrisk.solvers.auc.bounded import Ranking, pairs_in_order, ranking_of
@@ -368,7 +367,6 @@ class RegionClassifier(TwoClassRobust):
             raise ValueError(f"threshold_ must be a finite number, got {getattr(self, 'threshold_', None)!r}")
 
 
-@savable
 class TwoWayPartialAUCClassifier(RegionClassifier):
     __doc__ = (
         """Linear score for rare positives: the pairs of the lowest positives and the highest negatives in order.
@@ -433,7 +431,6 @@ class TwoWayPartialAUCClassifier(RegionClassifier):
         self.verbose = verbose
 
 
-@savable
 class PartialAUCClassifier(RegionClassifier):
     __doc__ = (
         """Linear score for rare positives: the lowest positives above the negatives.

@@ -20,7 +20,6 @@ from xrisk.functions import NoPenalty
 from xrisk.functions.parameters import require
 from xrisk.inner import Generated
 from xrisk.problem import Problem
-from xrisk.registry import savable
 from xrisk.run import Result, Stop
 from xrisk.solvers.card import suits
 from xrisk.solvers.newton.smoothed import SAME
@@ -35,7 +34,6 @@ class Observed(NamedTuple):
     weight: Any  # of the states, None if equal
 
 
-@savable
 class PolicyEvaluator(LinearRobust):
     __doc__ = (
         """Values φᵀw of states: min over w of mean_s (φₛᵀw − E[r + γ φ_{s′}ᵀw])² + (l2/2)‖w‖², s′ the successor of s.

@@ -38,7 +38,6 @@ from xrisk.estimators.base import (
 from xrisk.functions import Hyperplane, NonNegative, NoPenalty, SolidSimplex, penalty_conjugate, penalty_convexity
 from xrisk.functions.parameters import flag, positive, require
 from xrisk.inner.oracle import inner_size
-from xrisk.persistence import savable
 from xrisk.problem import Problem
 from xrisk.run import Result, Stop
 from xrisk.solvers.card import suits
@@ -60,7 +59,6 @@ class Holdings(NamedTuple):
     left_out: tuple[str, ...]  # names of the others
 
 
-@savable
 class MeanVariancePortfolio(LinearRobust):
     __doc__ = (
         """Portfolio of largest ⟨r̄, w⟩ − risk_aversion·wᵀΣw − (l2/2)‖w‖², r̄ and Σ mean and covariance of returns.

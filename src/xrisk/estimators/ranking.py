@@ -10,7 +10,6 @@ from xrisk.applications.arguments import quoted
 from xrisk.estimators.anchored import few_digits
 from xrisk.estimators.base import FITTED, SOLVING, USER, Training, TwoClassRobust, linear_scores
 from xrisk.problem import Problem
-from xrisk.registry import savable
 from xrisk.run import Result
 from xrisk.solvers.base import PROVED_ENDINGS
 
@@ -101,7 +100,6 @@ def balanced_threshold(scores: np.ndarray, target: np.ndarray) -> float:
     return float(low[cut] + 0.5 * gaps[cut])
 
 
-@savable
 class PNormPushClassifier(RankingClassifier):
     __doc__ = (
         """Linear ranking with few negatives at its top: min over w of mean_i gᵢ(w)^p + r(w), gᵢ = meanⱼ ℓ(sⱼ − sᵢ).
@@ -172,7 +170,6 @@ class PNormPushClassifier(RankingClassifier):
         )
 
 
-@savable
 class PrecisionAtKClassifier(RankingClassifier):
     __doc__ = (
         """Linear ranking with the positives among its first k: min over w of mean_i log(1 + exp(rankᵢ(w) − k)) + r(w).
@@ -238,7 +235,6 @@ class PrecisionAtKClassifier(RankingClassifier):
         return precision_at_k(training.X, training.target, k=self.k, loss=self._loss(), l1=self.l1, l2=self.l2)
 
 
-@savable
 class TopPushClassifier(RankingClassifier):
     __doc__ = (
         """Linear ranking with positives above all negatives: min over w of mean_i ℓ(sᵢ − maxⱼ sⱼ) + r(w).

@@ -11,12 +11,10 @@ from xrisk.estimators.base import FITTED, SOLVING, Training, TwoClassRobust
 from xrisk.functions.parameters import require
 from xrisk.inner import Dropout, Gaussian
 from xrisk.problem import Problem
-from xrisk.registry import savable
 
 NOISES: dict[str, Any] = {"gaussian": (Gaussian, np.inf), "dropout": (Dropout, 1.0)}  # and what the scale is below
 
 
-@savable
 class RobustLogisticRegression(TwoClassRobust):
     __doc__ = (
         """Linear classifier of perturbed rows: min over w of mean_i log(1 + exp(−yᵢ E[𝒜(xᵢ)ᵀ w])) + r(w), two classes.

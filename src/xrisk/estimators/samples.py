@@ -26,11 +26,9 @@ from xrisk.estimators.base import (
 from xrisk.estimators.callbacks import with_callbacks
 from xrisk.estimators.groups import distribution
 from xrisk.functions import CVaRRisk, WithMasses, worst
-from xrisk.functions.parameters import require
+from xrisk.functions.parameters import counted, require
 from xrisk.inner.oracle import exact_values, inner_count
-from xrisk.phrases import counted
 from xrisk.problem import Problem
-from xrisk.registry import savable
 from xrisk.run import Result, Stop
 from xrisk.run.clock import now
 
@@ -267,7 +265,6 @@ def concentration(weights: np.ndarray) -> int:
     return int(reached[0]) + 1 if reached.size else 0
 
 
-@savable
 class DROClassifier(SampleRobust, LinearRobustClassifier):
     __doc__ = _documented(
         "Linear classifier of least loss under the worst weights of its rows: min over w of max_q Σ qᵢℓᵢ(w) + r(w).",
@@ -353,7 +350,6 @@ class DROClassifier(SampleRobust, LinearRobustClassifier):
         return bool(np.std(np.asarray(scores), axis=0).max() < FLAT)
 
 
-@savable
 class DRORegressor(SampleRobust, LinearRobustRegressor):
     __doc__ = _documented(
         "Linear regression of least loss under the worst weights of its rows: min over w of max_q Σ qᵢℓᵢ(w) + r(w).",

@@ -23,7 +23,6 @@ from xrisk.functions import MaxOuter, block_value
 from xrisk.grouping import BETWEEN, Grouping, encode_groups
 from xrisk.inner.oracle import exact_values, inner_count, inner_dim
 from xrisk.problem import Problem
-from xrisk.registry import savable
 from xrisk.run import Result
 
 
@@ -44,7 +43,6 @@ class TaskTable(NamedTuple):
         return np.split(self.cells.rows, self.cells.offsets[1:-1])
 
 
-@savable
 class MultiTaskGroupDROClassifier(LinearRobustClassifier):
     __doc__ = (
         """One linear classifier for many tasks: min over w of mean_i max_j R_ij(w) + r(w), R_ij the loss of a group.

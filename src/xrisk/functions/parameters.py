@@ -51,3 +51,17 @@ def count(name: str, value: int, least: int) -> None:
     """Refuse what is not an integer from ``least`` on."""
     whole = math.isfinite(value) and int(value) == value
     require(whole and value >= least, name, value, f"an integer of at least {least}")
+
+
+def counted(number: int, one: str, many: str) -> str:
+    """A number and what it counts, in the singular or plural.
+
+    Examples
+    --------
+    >>> from xrisk.functions.parameters import counted
+    >>> counted(1, "row has no group", "rows have no group")
+    '1 row has no group'
+    >>> counted(1200, "row", "rows")
+    '1,200 rows'
+    """
+    return f"{number:,} {one if number == 1 else many}"

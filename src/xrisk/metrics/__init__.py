@@ -1,11 +1,10 @@
 """Scores of what the average hides: the worst group, the tail, the top of a ranking, a report on every group.
 
-**Which model to choose.** A model that is to be good on its worst group has to be chosen by its worst group too, on
-rows it was not trained on: by `worst_group_score` on validation rows, the baselines by the same rule. Chosen by the
-average, the hyperparameters that win are those that give up the small groups, and a robust method looks no better
-than plain training; a baseline chosen by the average and a robust method by the worst group is no comparison either.
-With scikit-learn's searches, `worst_group_scorer` is that rule. The worst of many small groups is a noisy number:
-groups of fewer than ``min_group_size`` rows (30) are no candidates, and `group_report` says how noisy the others are.
+**Which model to choose.** If a model is to be good on its worst group, choose it by its worst group, on rows it was not
+trained on: by `worst_group_score` on validation rows. Choose the baselines by the same rule. The average favours
+hyperparameters that give up the small groups, and then a robust method looks no better than plain training. In
+scikit-learn's searches `worst_group_scorer` is that rule. The worst of many small groups is a noisy number: groups of
+fewer than ``min_group_size`` rows (30) are never the worst, and `group_report` shows how noisy the others are.
 """
 
 from xrisk.metrics.arguments import METRICS, MIN_GROUP_SIZE, Metric

@@ -1,4 +1,4 @@
-"""What the arguments of scores mean: words for metrics, rows of one length, weights, the least size of a group."""
+"""The arguments of scores: names of metrics, rows of one length, weights, the least size of a group."""
 
 import numbers
 from collections.abc import Callable
@@ -12,16 +12,8 @@ Metric = Callable[..., float]
 MIN_GROUP_SIZE = 30  # rows; of fewer a score is mostly chance
 
 
-def _neg_mean_squared_error(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
-    return -float(mean_squared_error(y_true, y_pred, sample_weight=sample_weight))
-
-
-def _neg_root_mean_squared_error(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
-    return -float(root_mean_squared_error(y_true, y_pred, sample_weight=sample_weight))
-
-
-def _neg_mean_absolute_error(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
-    return -float(mean_absolute_error(y_true, y_pred, sample_weight=sample_weight))
+def _negative(error: Callable[..., float], y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
+    return -float(error(y_true, y_pred, sample_weight=sample_weight))
 
 
 def _balanced_accuracy(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
@@ -59,18 +51,18 @@ def _probabilities(y_pred: Any, n_classes: int) -> np.ndarray:
     return found
 
 
-METRICS: dict[str, Metric] = {  # of all of them more is better, as of scikit-learn's words
+METRICS: dict[str, Metric] = {  # more is better, as for scikit-learn's names
     "accuracy": accuracy_score,
     "balanced_accuracy": _balanced_accuracy,
     "neg_log_loss": _neg_log_loss,  # of probabilities
-    "neg_root_mean_squared_error": _neg_root_mean_squared_error,
-    "neg_mean_squared_error": _neg_mean_squared_error,
-    "neg_mean_absolute_error": _neg_mean_absolute_error,
+    "neg_root_mean_squared_error": partial(_negative, root_mean_squared_error),
+    "neg_mean_squared_error": partial(_negative, mean_squared_error),
+    "neg_mean_absolute_error": partial(_negative, mean_absolute_error),
 }
 
 
 def metric_of(metric: str | Metric) -> Metric:
-    """The metric that a word stands for; a callable stands for itself."""
+    """The metric of a name; a callable is a metric itself."""
     if isinstance(metric, str):
         if metric not in METRICS:
             raise ValueError(f"metric must be one of {', '.join(METRICS)} or a callable, got {metric!r}")
@@ -81,7 +73,7 @@ def metric_of(metric: str | Metric) -> Metric:
 
 
 def metric_on(metric: str | Metric, y_true: np.ndarray) -> Metric:
-    """The metric for the groups of ``y_true``; one that needs all classes is told them."""
+    """The metric for the groups of ``y_true``; one that needs all classes gets them."""
     found = metric_of(metric)
     return partial(found, classes=np.unique(y_true)) if found is _neg_log_loss else found
 
@@ -126,7 +118,7 @@ def same_length(y_true: Any, y_pred: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def refuse_nan(metric: str | Metric, **arrays: np.ndarray) -> None:
-    """Refuse NaN among what a named metric is computed of; a callable may have its own mind about it."""
+    """Refuse NaN in what a named metric is computed from; a callable may treat it as it likes."""
     for name, array in arrays.items():
         if isinstance(metric, str) and array.dtype.kind == "f" and np.isnan(array).any():
             raise ValueError(f"{name} must hold no NaN for metric={metric!r}, got {np.isnan(array).sum()} of them")

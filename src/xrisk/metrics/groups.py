@@ -1,4 +1,4 @@
-"""How every group fares, and how sure that is."""
+"""The score and the risk of every group, with intervals."""
 
 import math
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ def group_report(
     random_state: int | np.random.Generator | None = None,
     min_group_size: int = MIN_GROUP_SIZE,
 ) -> GroupReport:
-    """How every group fares, worst first, and how sure that is.
+    """The score and the risk of every group, worst first, with intervals.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def group_report(
     greater_is_better : bool
         False for a callable ``metric`` that is a loss.
     confidence : float in (0, 1)
-        Of the intervals, which are for each group by itself: the worst of many groups looks worse than it is.
+        Of the intervals. They are for each group by itself: the worst of many groups looks worse than it is.
     bootstrap : int
         Resamples of each group for the intervals of risks and of scores other than accuracy; 0 for none. A group of
         one row gets none: resampled it is always the same.
@@ -78,7 +78,7 @@ def group_report(
     a      4   66.7%    1.0000  [0.5101, 1.0000]  0.2000
     b      2   33.3%    0.5000  [0.0945, 0.9055]  1.2000
     all    6  100.0%    0.8333  [0.4365, 0.9699]  0.5333
-    In brackets: intervals of confidence 95%, each group for itself.
+    In brackets: 95% confidence intervals, each for one group by itself.
     1 group has fewer than 3 rows: listed last, never the worst.
     """
     if not is_number(confidence, 0.0, 1.0) or confidence in (0, 1):
@@ -149,11 +149,11 @@ def _bootstrap(measure: _Measure, rows: np.ndarray) -> tuple[Interval, Interval]
         return nothing, nothing
     scores, risks = [], []
     for _ in range(measure.bootstrap):
-        again = rows[measure.rng.integers(0, rows.size, rows.size)]
+        drawn = rows[measure.rng.integers(0, rows.size, rows.size)]
         if not own_interval:
-            scores.append(float(measure.metric(measure.y_true[again], measure.y_pred[again])))
+            scores.append(float(measure.metric(measure.y_true[drawn], measure.y_pred[drawn])))
         if measure.losses is not None:
-            risks.append(float(measure.losses[again].mean()))
+            risks.append(float(measure.losses[drawn].mean()))
     return percentiles(scores, measure.confidence), percentiles(risks, measure.confidence)
 
 

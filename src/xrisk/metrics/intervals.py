@@ -1,4 +1,4 @@
-"""How sure a score is: Wilson's interval of a share, percentiles of a bootstrap."""
+"""Intervals of scores: Wilson's for a share, percentiles of a bootstrap."""
 
 import math
 from statistics import NormalDist
@@ -22,7 +22,7 @@ def middle(sample: np.ndarray, confidence: float) -> tuple[float, float]:
 
 
 def wilson_interval(share: float, n: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Wilson's interval for a probability seen as ``share`` of ``n`` trials; of use down to n = 1.
+    """Wilson's interval for a probability observed as ``share`` of ``n`` trials; useful down to n = 1.
 
     Examples
     --------

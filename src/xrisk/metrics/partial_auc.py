@@ -38,7 +38,7 @@ def partial_auc_score(
     y_true : array (n,)
         Labels of two classes, of any kind.
     y_score : array (n,)
-        Scores, high for positives. Only their order counts: they may be infinite, not NaN.
+        Scores, high for positives. Only their order counts: they may be infinite, but not NaN.
     min_tpr : float in [0, 1)
         The region is above this true positive rate; 0 for a region bounded by ``max_fpr`` alone.
     max_fpr : float in (0, 1]
@@ -46,11 +46,11 @@ def partial_auc_score(
     method : {"area", "counts", "mcclish"}
         ``"area"`` is the formula above, 1 for a perfect ranking, 0 where the curve misses the region.
         ``"counts"`` is the AUC of the lowest ⌊n₊(1 − min_tpr)⌋ of the n₊ positives and the highest ⌊n₋ max_fpr⌋ of the
-        n₋ negatives, ties counting one half: what the papers on partial AUC print. It takes no weights.
+        n₋ negatives, with ties counting one half: what the papers on partial AUC report. It takes no weights.
         ``"mcclish"`` is ½(1 + (A − max_fpr²/2)/(max_fpr − max_fpr²/2)), A the area, so that chance has ½; it is
         what scikit-learn's ``roc_auc_score(max_fpr=…)`` gives, and has no ``min_tpr``.
     sample_weight : array (n,), optional
-        Weights of the rows; one of zero is as good as no row.
+        Weights of the rows; rows of weight zero are left out.
     pos_label : label, optional
         The positive class; by default the greater of the two, as in scikit-learn.
 
@@ -60,11 +60,11 @@ def partial_auc_score(
 
     Notes
     -----
-    TPR(f) joins the points of all thresholds by straight lines. Rows of one score are one such line: inside the region
-    it gives every tied pair one half, and a border cuts it where it meets it, as if the decision on tied rows were
-    drawn by lot. So the area is continuous in both borders. Where n₊(1 − min_tpr) and n₋ max_fpr are whole numbers and
-    no positive is tied with a negative across a border, ``"area"`` and ``"counts"`` are equal; across a border
-    ``"counts"`` gives one half to each tied pair among the rows it has chosen, whatever else is tied with them.
+    TPR(f) joins the points of all thresholds by straight lines. Rows with the same score are one such line: inside the
+    region every tied pair counts one half, and a border cuts the line as if the decision on tied rows were random. So
+    the area is continuous in both borders. Where n₊(1 − min_tpr) and n₋ max_fpr are whole numbers and no positive is
+    tied with a negative across a border, ``"area"`` and ``"counts"`` are equal. Across a border ``"counts"`` gives one
+    half to each tied pair among the rows it has chosen, whatever else is tied with them.
 
     Papers name the region (1 − min_tpr, max_fpr) or (min_tpr, max_fpr): a two-way partial AUC at (0.75, 0.75) may be
     either.
@@ -124,7 +124,7 @@ def partial_auc_scorer(
 
 
 def method_of(method: Any, min_tpr: float, sample_weight: Any) -> Callable[..., float]:
-    """The score of blocks that a word stands for; refuses what it has no meaning for."""
+    """The score of blocks of this name; refuses arguments that it does not take."""
     if not isinstance(method, str) or method not in OF_BLOCKS:
         raise ValueError(f"method must be one of {', '.join(OF_BLOCKS)}, got {method!r}")
     if method == "counts" and sample_weight is not None:

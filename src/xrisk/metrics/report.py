@@ -1,13 +1,14 @@
 """A report on groups: its rows, and how it prints."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from xrisk.phrases import counted
+from xrisk.functions.parameters import counted
 
 
 class GroupRow(NamedTuple):
-    """One group of a report; what was not asked for, or cannot be said, is None."""
+    """One group of a report; what was not requested, or is not known, is None."""
 
     name: str
     n: int
@@ -21,6 +22,7 @@ class GroupRow(NamedTuple):
     weight: float | None  # of the group in the worst case
 
 
+@dataclass(eq=False, repr=False)
 class GroupReport:
     """What `group_report` returns: rows, the worst first; prints as a table.
 
@@ -40,19 +42,12 @@ class GroupReport:
         Groups of fewer rows are never the worst.
     """
 
-    def __init__(
-        self,
-        rows: tuple[GroupRow, ...],
-        overall: GroupRow,
-        *,
-        metric: str,
-        confidence: float,
-        missing: int,
-        min_group_size: int,
-    ) -> None:
-        self.rows, self.overall = rows, overall
-        self.metric, self.confidence, self.missing = metric, confidence, missing
-        self.min_group_size = min_group_size
+    rows: tuple[GroupRow, ...]
+    overall: GroupRow
+    metric: str
+    confidence: float
+    missing: int
+    min_group_size: int
 
     @property
     def large(self) -> tuple[GroupRow, ...]:
@@ -104,7 +99,9 @@ class GroupReport:
     def _notes(self) -> list[str]:
         notes = []
         if any(row.score_low is not None or row.risk_low is not None for row in self.rows):
-            notes.append(f"In brackets: intervals of confidence {100.0 * self.confidence:g}%, each group for itself.")
+            notes.append(
+                f"In brackets: {100.0 * self.confidence:g}% confidence intervals, each for one group by itself."
+            )
         if self.small:
             few = counted(len(self.small), "group has", "groups have")
             notes.append(f"{few} fewer than {self.min_group_size} rows: listed last, never the worst.")

@@ -1,4 +1,4 @@
-"""How sure a partial AUC is, and the difference of two: bootstrap of positives and of negatives apart."""
+"""Intervals of a partial AUC and of the difference of two: a bootstrap of positives and negatives separately."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -32,7 +32,7 @@ def partial_auc_interval(
     sample_weight: Any = None,
     pos_label: Any = None,
 ) -> tuple[float, float]:
-    """Percentiles (1 ± confidence)/2 of the partial AUC when positives and negatives are drawn anew, each class apart.
+    """Percentiles (1 ± confidence)/2 of the partial AUC when the rows of each class are resampled.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def partial_auc_interval(
     confidence : float in (0, 1)
         Of the interval.
     n_resamples : int
-        How often rows are drawn; each time takes O(n), for scores are sorted once.
+        How often rows are drawn. Each time takes O(n), because scores are sorted once.
     random_state : int or Generator, optional
         Seed of the resampling.
 
@@ -51,9 +51,9 @@ def partial_auc_interval(
 
     Notes
     -----
-    The interval is one of rows drawn at random, with the numbers of both classes as they are. It is too short where few
-    rows decide: fewer than some ten positives or negatives in the region, or a score near 1, of which a resample
-    sees nothing above. Of a perfect ranking it is (1, 1).
+    The interval is for rows drawn at random with the numbers of both classes fixed. It is too short where few rows
+    decide: with fewer than about ten positives or negatives in the region, or with a score near 1, which no resample
+    can exceed by much. For a perfect ranking it is (1, 1).
 
     Examples
     --------
@@ -65,12 +65,11 @@ def partial_auc_interval(
     >>> round(low, 2), round(high, 2)
     (0.22, 0.43)
     """
-    min_tpr, max_fpr = region_of(min_tpr, max_fpr)
-    chosen = method_of(method, min_tpr, sample_weight)
+    region = region_of(min_tpr, max_fpr)
+    score = method_of(method, region[0], sample_weight)
     rows = _resamplable(ranked_rows(y_true, y_score, sample_weight, pos_label))
     _check_resampling(confidence, n_resamples)
-    rng = np.random.default_rng(random_state)
-    found = _resampled([rows], chosen, (min_tpr, max_fpr), int(n_resamples), rng)
+    found = _resampled([rows], score, region, int(n_resamples), np.random.default_rng(random_state))
     return middle(found[:, 0], confidence)
 
 
@@ -90,7 +89,7 @@ def partial_auc_difference(
 ) -> PartialAUCDifference:
     """partial AUC(y_score) − partial AUC(other_score), with an interval from resamples that both scores share.
 
-    Two intervals of two scores may overlap where the difference is plain: what is hard in a sample is hard for both.
+    The intervals of two scores may overlap where the difference is significant: a hard sample is hard for both.
 
     Parameters
     ----------
@@ -117,16 +116,13 @@ def partial_auc_difference(
     >>> [round(number, 2) for number in found]
     [0.11, 0.05, 0.17]
     """
-    min_tpr, max_fpr = region_of(min_tpr, max_fpr)
-    chosen = method_of(method, min_tpr, sample_weight)
-    both = [
-        _resamplable(ranked_rows(y_true, y_score, sample_weight, pos_label)),
-        ranked_rows(y_true, other_score, sample_weight, pos_label, name="other_score"),
-    ]
+    region = region_of(min_tpr, max_fpr)
+    score = method_of(method, region[0], sample_weight)
+    first = _resamplable(ranked_rows(y_true, y_score, sample_weight, pos_label))
+    both = [first, ranked_rows(y_true, other_score, sample_weight, pos_label, name="other_score")]
     _check_resampling(confidence, n_resamples)
-    rng = np.random.default_rng(random_state)
-    found = _resampled(both, chosen, (min_tpr, max_fpr), int(n_resamples), rng)
-    ours, theirs = (chosen(*block_weights(rows), min_tpr, max_fpr) for rows in both)
+    found = _resampled(both, score, region, int(n_resamples), np.random.default_rng(random_state))
+    ours, theirs = (score(*block_weights(rows), *region) for rows in both)
     return PartialAUCDifference(ours - theirs, *middle(found[:, 0] - found[:, 1], confidence))
 
 
@@ -137,7 +133,7 @@ def _resampled(
     n_resamples: int,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Scores (n_resamples, rankings) of the same rows drawn anew; rows are counted in blocks that are sorted once."""
+    """Scores (n_resamples, rankings) of the same resampled rows; rows are counted in blocks that are sorted once."""
     blocks, weight = [blocks_of(rows.scores) for rows in rankings], rankings[0].weight
     strata = [_Stratum([(block[k], count) for block, count in blocks], k, weight) for k in _classes(rankings[0])]
     found = np.empty((n_resamples, len(rankings)))

@@ -1,4 +1,4 @@
-"""How sure the mean of the largest losses is: bootstrap of rows, the same draws for every model."""
+"""A bootstrap of the mean of the largest losses, with the same draws of rows for every model."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ import numpy as np
 def resampled_cvar(
     losses: np.ndarray, alpha: float, *, n_resamples: int = 1000, random_state: int | None = None
 ) -> np.ndarray:
-    """The mean of the largest fraction ``alpha`` of the losses of each model when rows are drawn anew.
+    """The mean of the largest fraction ``alpha`` of the losses of each model when rows are resampled.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def resampled_cvar(
     >>> from xrisk.metrics.tail import resampled_cvar
     >>> losses = np.random.default_rng(0).exponential(size=(500, 1))
     >>> found = resampled_cvar(np.hstack([losses, losses + 1.0]), 0.1, random_state=0)
-    >>> np.allclose(found[:, 1] - found[:, 0], 1.0)  # what is hard in a draw is hard for both
+    >>> np.allclose(found[:, 1] - found[:, 0], 1.0)  # a hard draw is hard for both
     True
     """
     n, models = losses.shape

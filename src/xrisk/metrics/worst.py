@@ -1,4 +1,4 @@
-"""Scores of the worst: of the group that fares worst, of the tail."""
+"""Scores of the worst group and of the tail."""
 
 import math
 import warnings
@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import make_scorer
 
+from xrisk.functions.parameters import counted
 from xrisk.grouping import encode_groups
 from xrisk.metrics.arguments import (
     MIN_GROUP_SIZE,
@@ -22,7 +23,6 @@ from xrisk.metrics.arguments import (
     same_length,
     weights_of,
 )
-from xrisk.phrases import counted
 
 
 def worst_group_score(
@@ -35,26 +35,26 @@ def worst_group_score(
     greater_is_better: bool = True,
     min_group_size: int = MIN_GROUP_SIZE,
 ) -> float:
-    """The score of the group that fares worst, of those with enough rows to say so.
+    """The score of the worst group, among those with enough rows to judge.
 
     Parameters
     ----------
     y_true, y_pred : array (n,)
-        The truth, and predictions: labels, numbers, or what else ``metric`` takes (scores, probabilities (n, classes)).
+        The truth, and predictions: labels, numbers, or whatever ``metric`` takes (scores, probabilities (n, classes)).
     groups : array (n,), several columns, or boolean membership
         As `xrisk.grouping.encode_groups` takes them; rows with a missing group are a group of their own.
     metric : str or callable
         "accuracy", "balanced_accuracy", "neg_log_loss", "neg_root_mean_squared_error", "neg_mean_squared_error",
         "neg_mean_absolute_error", or ``metric(y_true, y_pred)`` of the rows of one group, with the keyword
         ``sample_weight`` where weights are given.
-        A callable must do with what one group holds: one class only, for example. ``"neg_log_loss"`` takes
-        probabilities of the classes that ``y_true`` holds; ``"balanced_accuracy"`` is over the classes of the group.
+        A callable must accept the rows of any group, which may all be of one class. ``"neg_log_loss"`` takes
+        probabilities of the classes in ``y_true``; ``"balanced_accuracy"`` is over the classes of the group.
     sample_weight : array (n,), optional
         Weights of the rows; a group whose weights are all zero is left out.
     greater_is_better : bool
-        False for a callable that is a loss: the worst is then the largest.
+        False for a callable that is a loss: then the largest is the worst.
     min_group_size : int
-        Groups of fewer rows are left out: the worst of many small groups is the least lucky one. 1 scores them all.
+        Groups of fewer rows are left out: the worst of many small groups is worst by chance. 1 scores them all.
 
     Returns
     -------
@@ -95,7 +95,7 @@ def worst_group_score(
             continue
         options = {} if sample_weight is None else {"sample_weight": weight[rows]}
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UndefinedMetricWarning)  # it is said below, with the name of the group
+            warnings.simplefilter("ignore", UndefinedMetricWarning)  # the error below names the group
             scores.append(float(score(y_true[rows], y_pred[rows], **options)))
         if math.isnan(scores[-1]):
             raise ValueError(_no_number(name, y_true[rows]))
@@ -104,7 +104,7 @@ def worst_group_score(
 
 def _no_number(name: str, y_true: np.ndarray) -> str:
     many, one = counted(len(y_true), "row", "rows"), y_true.ndim == 1 and bool((y_true == y_true[0]).all())
-    why = "; all are of one class: a score of rankings takes groups with both, by an attribute alone" if one else ""
+    why = "; all are of one class, and a ranking needs both: group the rows by an attribute alone" if one else ""
     return f"metric must be a number in every group, it is NaN in group {name!r} of {many}{why}"
 
 
@@ -115,26 +115,26 @@ def worst_group_scorer(
     greater_is_better: bool = True,
     min_group_size: int = MIN_GROUP_SIZE,
 ) -> Any:
-    """A scorer for scikit-learn's searches: the worst group's score, ``groups`` coming in by metadata routing.
+    """A scorer for scikit-learn's searches: the worst group's score, with ``groups`` passed by metadata routing.
 
     Parameters
     ----------
     metric, greater_is_better, min_group_size
         As for `worst_group_score`; the scorer of a loss gives its negative. The rows of a group are those of one fold.
     response : {"predict", "predict_proba", "decision_function"}, optional
-        What the metric is computed of; of two classes ``predict_proba`` gives the second one's probability. By default
-        ``predict_proba`` for ``"neg_log_loss"``, ``predict`` for anything else.
+        What the metric is computed from; for two classes ``predict_proba`` gives the probability of the second. By
+        default ``predict_proba`` for ``"neg_log_loss"``, ``predict`` for anything else.
 
     Returns
     -------
     scorer
-        Made by `sklearn.metrics.make_scorer`; it asks for ``groups``. For weights as well, call
+        Made by `sklearn.metrics.make_scorer`; it requests ``groups``. For weights as well, call
         ``set_score_request(groups=True, sample_weight=True)`` on it.
 
     Notes
     -----
-    Metadata routing must be on, ``sklearn.set_config(enable_metadata_routing=True)``. Pass ``groups`` as one array
-    with a row for each row of X, so that scikit-learn can cut it into folds.
+    Metadata routing must be enabled, ``sklearn.set_config(enable_metadata_routing=True)``. Pass ``groups`` as one array
+    with a row for each row of X, so that scikit-learn can split it into folds.
 
     Examples
     --------
@@ -166,7 +166,7 @@ def worst_group_scorer(
 
 
 def cvar(values: Any, alpha: float, sample_weight: Any = None) -> float:
-    """The mean of the largest fraction ``alpha`` of ``values``; the value at the boundary counts in part.
+    """The mean of the largest fraction ``alpha`` of ``values``; the value at the boundary counts partially.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def cvar(values: Any, alpha: float, sample_weight: Any = None) -> float:
     alpha : float in (0, 1]
         1 gives the mean; 1/n and less give the maximum.
     sample_weight : array (n,), optional
-        Weights of the values; the fraction is one of their sum.
+        Weights of the values; ``alpha`` is a fraction of their sum.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The page: one file of HTML with everything in it; it asks nothing of a network and runs no code."""
+"""The page: one HTML file with everything in it; it loads nothing from a network and runs no code."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from xrisk.files import written_whole
-from xrisk.report import phrases
+from xrisk.report.numbers import headed, percent, score_interval, score_text, short
 from xrisk.study import Study
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -17,8 +17,8 @@ TEMPLATES = Path(__file__).parent / "templates"
 def render(studies: Study | Sequence[Study], *, title: str | None = None) -> str:
     """A page of HTML about one study or several, of one objective or of different ones.
 
-    Every figure is drawn by the page itself (SVG), every number is there in a table too, and all of them once more as
-    JSON in ``<script type="application/json" id="xrisk-data">``. Needs jinja2 (``pip install xrisk[report]``).
+    Figures are SVG inside the page. Their numbers are also in tables and, as JSON, in
+    ``<script type="application/json" id="xrisk-data">``. Needs jinja2 (``pip install xrisk[report]``).
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def write_report(path: str | os.PathLike[str], studies: Study | Sequence[Study],
     '<!doctype html>'
     """
     with written_whole(path) as file:
-        file.write(render(studies, title=title).encode(errors="replace"))  # the name of a file need not be text
+        file.write(render(studies, title=title).encode(errors="replace"))  # the name of a file need not be valid text
 
 
 @cache
@@ -87,13 +87,25 @@ def _environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for filter_ in (phrases.score, phrases.count, phrases.short, phrases.percent, phrases.interval):
+    for filter_ in (score_text, score_interval, short, percent, headed, thousands, breakable):
         environment.filters[filter_.__name__] = filter_
     return environment
 
 
+def thousands(number: int) -> str:
+    """A count of rows or groups: 12,345."""
+    return f"{number:,}"
+
+
+def breakable(text: str) -> Any:
+    """Text that a narrow page may break after an underscore, not inside a word."""
+    from markupsafe import Markup, escape
+
+    return Markup("_<wbr>").join(escape(part) for part in text.split("_"))
+
+
 def _json(value: Any) -> Any:
-    """JSON that cannot end the script element it stands in."""
+    """JSON that cannot end the script element that holds it."""
     from markupsafe import Markup
 
     text = json.dumps(value, allow_nan=False, ensure_ascii=True)

@@ -11,11 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.problem import Problem
-from xrisk.registry import savable
 from xrisk.run.budget import Budget, Progress
 
 
-@savable
 class TracePoint(NamedTuple):
     """The exact objective at one moment of a run, and what was known of the optimum."""
 

@@ -1,6 +1,6 @@
 """Models side by side on one table, trained on the same rows and judged by one rule.
 
-`compare` answers a question that is stated as data, an objective; `xrisk.objectives` has them.
+`compare` answers a question, given as an objective; `xrisk.objectives` has them.
 """
 
 from xrisk.study.objective import Objective

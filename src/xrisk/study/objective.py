@@ -1,25 +1,36 @@
-"""What a study is about, as data: an objective says what is fitted beside what, how models are judged, what is told."""
+"""What a study is about, as data: which models are fitted, how they are judged, what is reported."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
-from xrisk.study.verdict import Verdict
-from xrisk.tables import Part
+from xrisk.tables import Part, TableModel
+from xrisk.tables.prepare import Prepared
+
+if TYPE_CHECKING:
+    from xrisk.study.study import Arm, Study
+    from xrisk.study.verdict import Verdict
 
 Parts = tuple[Part, Part, Part]  # training, validation, and the rows of the verdict
 
 
 class Plan(NamedTuple):
-    """One of the models of a study, before it is fitted."""
+    """One of the models of a study: how it is fitted."""
 
     name: str
-    words: str  # what it minimises
+    minimises: str  # "the mean loss over all rows"
     work: float  # its share of the time, roughly
+    model: BaseEstimator  # not fitted; the study fits a clone for each l2
+    groups: np.ndarray | None = None  # of the training rows, for models that are fitted with groups
+    has_l2: bool = True
+    shows_bounds: bool = False  # against time: kernels are compiled before the clock starts
+    warning: str = ""  # how warnings other than of an unreached tolerance are reported, "{}" is the message
+    refusal: str = ""  # how a problem without a certificate is reported
 
 
-class Choice(NamedTuple):
+class Option(NamedTuple):
     """An option of the command line; ``values`` are the words it takes."""
 
     name: str
@@ -29,49 +40,37 @@ class Choice(NamedTuple):
     values: tuple[str, ...] = ()
 
 
-class SheetColumn(NamedTuple):
+class TableColumn(NamedTuple):
     """A column of a table on a terminal."""
 
     name: str
     is_number: bool = True
     is_dim: bool = False
-    width: int | None = None  # where its name must break
+    width: int | None = None  # at which its name is wrapped
 
 
-class Sheet(NamedTuple):
-    """A table on a terminal: rows of text, in parts with a line between, those of ``bold`` in bold."""
+class TextTable(NamedTuple):
+    """A table on a terminal: rows of text, in parts with a line between them, those of ``bold`` in bold."""
 
     title: str
-    columns: tuple[SheetColumn, ...]
+    columns: tuple[TableColumn, ...]
     parts: tuple[tuple[tuple[str, ...], ...], ...]
     bold: tuple[str, ...] = ()  # first cells
 
 
-class Told(NamedTuple):
-    """What `xrisk evaluate` finds of a model on a table: for machines, and for people."""
+class Evaluation(NamedTuple):
+    """How a saved model does on another table: for machines, and for people."""
 
     numbers: dict[str, Any]
-    sheet: Sheet
+    table: TextTable
     notes: tuple[str, ...]  # before the table
     sentences: tuple[str, ...]  # after it
 
 
-class Command(NamedTuple):
-    """An objective on the command line."""
-
-    word: str
-    keys: tuple[str, ...]  # of its models
-    options: tuple[Choice, ...]  # those that not all objectives have
-    prepare: Callable  # from a table that was read to rows
-    ask: Callable[[dict[str, Any], Any], Any]  # from options and prepared rows to the objective and its page
-    evaluate: Callable[..., Told]  # a model of it on another table
-    refuse: Callable[[list[str], dict[str, Any]], None] = lambda given, options: None  # options that do not go together
-
-
 class Question(NamedTuple):
-    """What the command line asks: an objective, the rows as it takes them, and what its page is called."""
+    """What a command line asks: an objective, the rows as it takes them, and the title and text of its page."""
 
-    objective: Any
+    objective: "Objective"
     parts: tuple[Part, Part, Part | None]
     title: str
     description: str
@@ -79,92 +78,100 @@ class Question(NamedTuple):
     notes: tuple[str, ...]
 
 
+def accept(given: list[str], options: dict[str, Any]) -> None:
+    """Options that may all go together."""
+
+
+class Command(NamedTuple):
+    """An objective on the command line."""
+
+    name: str
+    keys: tuple[str, ...]  # of its models
+    metadata: str  # the attribute of a `TableModel` that its models have
+    options: tuple[Option, ...]  # those that not all objectives have
+    prepare: Callable[..., Prepared]  # from a table that was read to rows
+    ask: Callable[[dict[str, Any], Prepared], Question]
+    evaluate: Callable[[TableModel, Any, np.ndarray, dict[str, Any]], Evaluation]  # of the rows that have a target
+    check: Callable[[list[str], dict[str, Any]], None] = accept  # refuses options that do not go together
+
+
 class Objective(Protocol):
     """A question to a table. `xrisk.study.compare` answers it, `xrisk.report.render` makes a page of the answer.
 
-    One file of `xrisk.objectives` holds an objective with its sentences and figures, one template its page.
+    One file of `xrisk.objectives` holds an objective and its sentences, one template its page.
     """
 
     title: ClassVar[str]  # of a page that is given none
     template: ClassVar[str]
-    rule: ClassVar[str]  # of the verdict, in a sentence
+    judged_by: ClassVar[str]  # completes "the models are judged by …"
     chosen_by: ClassVar[str]  # what l2 is chosen by, as people read it
+    requested: ClassVar[str]  # the key of the model that was asked for
+    versus_constant: ClassVar[tuple[str, str] | None]  # where a constant model is compared with it, what may help
 
     @property
     def model(self) -> Any:
-        """Not fitted; its parameters are the question."""
+        """The requested model, not fitted; its parameters are the question."""
 
     @property
     def metric(self) -> str:
         """What models are judged by, as people read it."""
 
-    def plans(self) -> dict[str, Plan]:
-        """The models by key, the simplest first, the one that was asked for among them."""
+    def checked(self, parts: Parts) -> Parts:
+        """The rows as they are fitted and judged; rows that cannot be judged are refused in a sentence."""
 
-    def asked(self) -> str:
-        """The key of the model that was asked for."""
-
-    def taken(self, parts: Parts) -> Parts:
-        """The rows as they are fitted and judged; refuses in a sentence what cannot be judged."""
-
-    def candidates(self, key: str, l2: tuple[float, ...]) -> list[Any]:
-        """The models to choose from, not fitted; one for each strength, or one alone where it has no such penalty."""
-
-    def warm(self, key: str, model: Any, train: Part) -> None:
-        """What is to be compiled before a fit whose bounds are told against time."""
-
-    def fit(self, key: str, model: Any, train: Part) -> None:
-        """Fit a candidate."""
-
-    def strength(self, key: str, model: Any) -> float | None:
-        """The l2 of a model; None where it has no such penalty."""
-
-    def note(self, key: str, name: str, warning: Any) -> str | None:
-        """What a warning of a fit is told as; None where it is not told."""
+    def plans(self, train: Part) -> dict[str, Plan]:
+        """The models by key, the simplest first, the requested one among them."""
 
     def measure(self, model: Any, part: Part) -> Any:
-        """What is known of a model on training or validation rows."""
+        """How a model does on training or validation rows."""
 
     def value(self, measured: Any) -> float:
-        """What strengths are chosen by, of the above; more is better."""
+        """The number by which l2 is chosen; more is better."""
 
     def judge(self, model: Any, part: Part) -> Any:
-        """What is known of a model on the rows of the verdict."""
+        """How a model does on the rows of the verdict."""
 
-    def verdict(self, arms: list[Any], part: Part) -> Verdict:
-        """Which model the rows recommend, of those whose fits finished."""
+    def verdict(self, arms: "list[Arm]", part: Part) -> "Verdict":
+        """Which of the models whose fits finished the rows recommend."""
 
-    def found(self, arms: list[Any], parts: Parts) -> Any:
-        """What else is found, and may be shown."""
+    def details(self, arms: "list[Arm]", parts: Parts) -> Any:
+        """What else the objective shows."""
 
     def sizes(self, train: Part, validation: Part, test: Part | None) -> dict[str, Any]:
-        """What the rows are."""
+        """How many rows of each kind there are."""
 
     def settings(self, l2: tuple[float, ...]) -> dict[str, Any]:
         """The parameters of the question."""
 
-    def caution(self, study: Any) -> str:
-        """What must be said where few rows decide; nothing where there are enough."""
+    def caution(self, found: Any, judged_on: str) -> str:
+        """A warning where few rows decide, else nothing; ``found`` is what `judge` returned."""
 
-    def numbers(self, study: Any) -> dict[str, Any]:
-        """What JSON has beside that which every study has."""
+    def numbers(self, study: "Study") -> dict[str, Any]:
+        """What the JSON of this objective adds to that of every study."""
 
-    def numbers_of(self, arm: Any) -> dict[str, Any]:
-        """What JSON has of a model beside that which every model has."""
+    def numbers_of(self, arm: "Arm") -> dict[str, Any]:
+        """What it adds for each model."""
 
-    def view(self, study: Any) -> dict[str, Any]:
+    def view(self, study: "Study") -> dict[str, Any]:
         """What the template shows."""
 
-    def sheet(self, study: Any, is_wide: bool) -> Sheet:
+    def table(self, study: "Study", is_wide: bool) -> TextTable:
         """The models in a table on a terminal."""
 
-    def sentences(self, study: Any) -> list[str]:
-        """What is said below it."""
+    def sentences(self, study: "Study") -> list[str]:
+        """The text below it."""
 
-    def kept(self, train: Part) -> dict[str, Any]:
-        """What the file of a model of this objective holds beside it."""
+    def metadata(self, train: Part) -> dict[str, Any]:
+        """What the file of a model of this objective holds, apart from the model and the encoding."""
 
 
-def resampling(rows: int) -> int:
-    """How often rows are drawn for an interval: less often where many would take long."""
-    return int(np.clip(3e7 / rows, 300, 1000))
+def like(other: type) -> Callable[[type], Any]:
+    """A decorator of an objective: the members that it lacks are those of another one."""
+
+    def filled(cls: type) -> Any:
+        for name, member in vars(other).items():
+            if not name.startswith("__") and name not in vars(cls):
+                setattr(cls, name, member)
+        return cls
+
+    return filled

@@ -1,4 +1,4 @@
-"""What the models of a study may be judged by, and the score of every group, worst first."""
+"""Scores by which groups are judged, and the score of every group, worst first."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -8,16 +8,17 @@ from sklearn.base import is_classifier
 
 from xrisk.metrics import MIN_GROUP_SIZE, GroupReport, group_report
 
-RESAMPLES = 200  # of a group, for intervals of scores other than accuracy
+RESAMPLES = 200  # of a group, at the most
 
 
 class Score(NamedTuple):
     """A metric of a study: the mean over the rows of a group of how well each is predicted."""
 
+    word: str  # of `xrisk.metrics`
     name: str  # as people read it
     task: str  # "classification" or "regression"
-    gains: Callable[[Any, Any, np.ndarray], np.ndarray]  # model, rows, targets to (n,); more is better
-    is_share: bool = False  # in per cent, more is better; of any other score less is better
+    row_scores: Callable[[Any, Any, np.ndarray], np.ndarray]  # model, rows, targets to (n,); more is better
+    is_share: bool = False  # in per cent, more is better; for all other scores less is better
     by_class: bool = False  # every class of a group counts the same
     is_root: bool = False  # of the mean
 
@@ -26,13 +27,13 @@ class Score(NamedTuple):
         return np.unique(y, return_inverse=True)[1] if self.by_class else np.zeros(y.size, dtype=np.intp)
 
     def shown(self, mean: Any) -> Any:
-        """The score of a mean gain, or of an array of these."""
+        """The score of a mean of row scores, or of an array of these."""
         return mean if self.is_share else np.sqrt(np.maximum(-mean, 0.0)) if self.is_root else -mean
 
-    def total(self, cells: np.ndarray, gains: np.ndarray) -> float:
+    def total(self, cells: np.ndarray, row_scores: np.ndarray) -> float:
         """The score of the rows of a group."""
         sizes = np.bincount(cells)
-        means = np.bincount(cells, gains)[sizes > 0] / sizes[sizes > 0]
+        means = np.bincount(cells, row_scores)[sizes > 0] / sizes[sizes > 0]
         return float(self.shown(means.mean()))
 
 
@@ -41,7 +42,7 @@ def _right(model: Any, X: Any, y: np.ndarray) -> np.ndarray:
 
 
 def _log_probability(model: Any, X: Any, y: np.ndarray) -> np.ndarray:
-    """Of the true class; clipped as scikit-learn does, so that a class the model does not know has a finite loss."""
+    """Of the true class; clipped as scikit-learn does: a class that the model does not know has a finite loss."""
     classes = model.classes_
     codes = np.minimum(np.searchsorted(classes, y), classes.size - 1)
     own = np.where(classes[codes] == y, model.predict_proba(X)[np.arange(y.size), codes], 0.0)
@@ -56,53 +57,51 @@ def _less_absolute_error(model: Any, X: Any, y: np.ndarray) -> np.ndarray:
     return -np.abs(y - model.predict(X))
 
 
-SCORES = {  # by the words of `xrisk.metrics`; the first of each task is its default
-    "accuracy": Score("accuracy", "classification", _right, is_share=True),
-    "balanced_accuracy": Score("balanced accuracy", "classification", _right, is_share=True, by_class=True),
-    "neg_log_loss": Score("log loss", "classification", _log_probability),
-    "neg_root_mean_squared_error": Score("root mean squared error", "regression", _less_squared_error, is_root=True),
-    "neg_mean_squared_error": Score("mean squared error", "regression", _less_squared_error),
-    "neg_mean_absolute_error": Score("mean absolute error", "regression", _less_absolute_error),
-}
-SHARES = frozenset(score.name for score in SCORES.values() if score.is_share)
+_ALL = (  # the first of each task is its default
+    Score("accuracy", "accuracy", "classification", _right, is_share=True),
+    Score("balanced_accuracy", "balanced accuracy", "classification", _right, is_share=True, by_class=True),
+    Score("neg_log_loss", "log loss", "classification", _log_probability),
+    Score("neg_root_mean_squared_error", "root mean squared error", "regression", _less_squared_error, is_root=True),
+    Score("neg_mean_squared_error", "mean squared error", "regression", _less_squared_error),
+    Score("neg_mean_absolute_error", "mean absolute error", "regression", _less_absolute_error),
+)
+SCORES = {score.word: score for score in _ALL}
 
 
-def metric_for(model: Any, metric: str | None) -> str:
-    """The word for what a model is judged by: the one given, if it fits the model, or the default of its task."""
+def score_for(model: Any, metric: str | None) -> Score:
+    """What a model is judged by: the metric of this name, if it fits the model, or the default of its task."""
     task = "classification" if is_classifier(model) else "regression"
-    fitting = [word for word, score in SCORES.items() if score.task == task]
+    fitting = {word: score for word, score in SCORES.items() if score.task == task}
     if metric is None:
-        return fitting[0]
+        return next(iter(fitting.values()))
     if metric not in fitting:
-        raise ValueError(f"metric must be one of {', '.join(fitting)} for a {task}, got {metric!r}")
+        raise ValueError(f"metric must be one of {', '.join(fitting)} for {task}, got {metric!r}")
     if metric == "neg_log_loss" and not hasattr(model, "predict_proba"):
         raise ValueError(f"metric must be one without probabilities for loss={model.loss!r}, got {metric!r}")
-    return metric
+    return fitting[metric]
 
 
 def judge(
-    model: Any,
-    X: Any,
-    y: np.ndarray,
-    groups: Any,
-    *,
-    metric: str | None = None,
-    min_group_size: int = MIN_GROUP_SIZE,
+    model: Any, X: Any, y: np.ndarray, groups: Any, *, score: Score, min_group_size: int = MIN_GROUP_SIZE
 ) -> GroupReport:
-    """The score of every group, worst first; by default the accuracy of a classifier, the error of a regression."""
-    score = SCORES[metric_for(model, metric)]
-    gains = score.gains(model, X, y)
-    if score.name == "accuracy":
-        return group_report(np.ones(y.size), gains, groups=groups, min_group_size=min_group_size)
+    """The score of every group, worst first."""
+    row_scores = score.row_scores(model, X, y)
+    if score.word == "accuracy":
+        return group_report(np.ones(y.size), row_scores, groups=groups, min_group_size=min_group_size)
     report = group_report(
         score.cells(y),
-        gains,
+        row_scores,
         groups=groups,
         metric=score.total,
         greater_is_better=score.is_share,
-        bootstrap=int(np.clip(2e7 / max(y.size, 1), 20, RESAMPLES)),
+        bootstrap=bootstrap_size(y.size),
         random_state=0,
         min_group_size=min_group_size,
     )
     report.metric = score.name
     return report
+
+
+def bootstrap_size(rows: int) -> int:
+    """How often the rows of a group are drawn for the interval of a score other than accuracy."""
+    return int(np.clip(2e7 / max(rows, 1), 20, RESAMPLES))

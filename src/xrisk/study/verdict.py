@@ -1,42 +1,24 @@
-"""What the rows can decide between models: bounds on the differences of their worst groups."""
+"""What the rows can decide between models: bounds on their differences, and a recommendation."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.run import Stop
-from xrisk.solvers.base import BOUNDED_ENDINGS, PROVED_ENDINGS
+from xrisk.metrics.intervals import middle
 from xrisk.study.scores import Score
 
 CONFIDENCE = 0.95
 DRAWS = 2000
-CUT_SHORT = (Stop.ITERATIONS, Stop.ORACLE_CALLS, Stop.SECONDS, Stop.INTERRUPTED, Stop.DIVERGED, Stop.UNBOUNDED)
-DONE = (*PROVED_ENDINGS, *BOUNDED_ENDINGS)
 
 
-def is_cut_short(model: Any) -> bool:
-    """Whether a fit ended before its end, by a limit or Ctrl-C: its model may be where it started."""
-    return model.stop_ in CUT_SHORT
-
-
-def is_done(arms: Any) -> bool:
-    """Whether every fit reached its tolerance, or its end where nothing can be proved."""
-    return all(arm.model.stop_ in DONE for arm in arms)
-
-
-def finished(arms: Any) -> list[int]:
-    """Places of the models that can be compared: those whose fits were not cut short."""
-    return [place for place, arm in enumerate(arms) if not is_cut_short(arm.model)]
-
-
-def arm_name(name: str, model: Any) -> str:
-    """What a model is called; where its fit was cut short the name says so."""
-    return f"{name} (not finished)" if is_cut_short(model) else name
+def resampling(rows: int) -> int:
+    """How often rows are drawn for an interval: less often where many rows would take long."""
+    return int(np.clip(3e7 / rows, 300, 1000))
 
 
 class Difference(NamedTuple):
-    """By how much one model is better than another, on the same rows: its worst group, its partial AUC, its tail."""
+    """By how much one model is better than another on the same rows: in its worst group, partial AUC or tail."""
 
     key: str
     other: str
@@ -45,7 +27,7 @@ class Difference(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Which model the rows recommend, and what of it is sure."""
+    """Which model the rows recommend, and which differences are significant."""
 
     recommended: str | None  # key of the simplest that no other outperforms; None where fewer than two have finished
     differences: tuple[Difference, ...]  # of every pair that finished; none where no rows can decide
@@ -57,36 +39,24 @@ class Verdict(NamedTuple):
 
 def decide(
     keys: tuple[str, ...],
-    gains: np.ndarray,
+    row_scores: np.ndarray,
     groups: np.ndarray,
     *,
     score: Score,
     cells: np.ndarray | None = None,
     min_group_size: int,
 ) -> Verdict:
-    """The verdict on models by the gains of each row.
+    """The verdict on models by their worst groups among those of at least ``min_group_size`` rows.
 
-    Parameters
-    ----------
-    keys : tuple of str
-        The models, the simplest first.
-    gains : array (n, models)
-        How well a row is predicted, more is better: 1 or 0 for right or wrong, the negative of an error.
-    groups : array (n,)
-        Names of the groups of the rows.
-    score : Score
-        What is compared of the worst groups.
-    cells : array (n,), optional
-        Codes of the rows whose means count the same within a group: their classes, for a balanced accuracy.
-    min_group_size : int
-        Groups of fewer rows are left out.
+    ``row_scores`` (n, models) say how well each row is predicted, more is better; ``keys`` are the models, the simplest
+    first. Within a group the means over rows of the same ``cells`` (n,) count the same.
 
     Notes
     -----
-    The means of a group, one for each model, are drawn from the normal distribution with their covariance over its
-    rows, which are the same for all models. To it one row is added that may as well be right as wrong (of an error or
-    a loss: with the variance over all rows), without which a group of a few rows that are all right would be sure.
-    The bounds are quantiles over the draws of the difference between two models' least means.
+    The means of a group, one for each model, are drawn from the normal distribution with their covariance over the
+    rows of the group. The covariance includes one more row that is as likely right as wrong (for errors and losses: one
+    with the variance over all rows); without it, a group of a few rows that are all right would have no uncertainty.
+    The bounds are quantiles over the draws of the difference between two models' worst means.
 
     Examples
     --------
@@ -103,16 +73,18 @@ def decide(
     if len(keys) < 2 or not large.size:
         return Verdict(keys[0] if len(keys) > 1 else None, ())
     rng = np.random.default_rng(0)
-    spread = np.full(len(keys), 0.25 if score.is_share else gains.var(axis=0).max())
+    spread = np.full(len(keys), 0.25 if score.is_share else row_scores.var(axis=0).max())
     worst = np.full((DRAWS, len(keys)), np.inf)
-    cells = np.zeros(len(gains)) if cells is None else cells
+    cells = np.zeros(len(row_scores)) if cells is None else cells
     for code in large:
         rows = codes == code
-        parts = [_drawn_means(gains[rows & (cells == cell)], spread, rng) for cell in np.unique(cells[rows])]
+        parts = [_drawn_means(row_scores[rows & (cells == cell)], spread, rng) for cell in np.unique(cells[rows])]
         worst = np.minimum(worst, np.mean(parts, axis=0))
     worst = score.shown(worst) if score.is_share else -score.shown(worst)
     differences = tuple(
-        Difference(keys[k], keys[j], *_bounds(worst[:, k] - worst[:, j])) for k in range(len(keys)) for j in range(k)
+        Difference(keys[k], keys[j], *middle(worst[:, k] - worst[:, j], CONFIDENCE))
+        for k in range(len(keys))
+        for j in range(k)
     )
     recommended = simplest(keys, differences, worst.mean(axis=0))
     return Verdict(recommended, differences)
@@ -136,15 +108,10 @@ def simplest(keys: tuple[str, ...], differences: tuple[Difference, ...], means: 
     return next((key for key in keys if key not in beaten), keys[int(np.argmax(means))])
 
 
-def _drawn_means(gains: np.ndarray, spread: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    n, mean = len(gains), gains.mean(axis=0)
-    apart = gains - mean
-    covariance = (apart.T @ apart + np.diag(spread)) / n**2
+def _drawn_means(row_scores: np.ndarray, spread: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    n, mean = len(row_scores), row_scores.mean(axis=0)
+    centred = row_scores - mean
+    covariance = (centred.T @ centred + np.diag(spread)) / n**2
     size, axes = np.linalg.eigh(covariance)
     root = axes * np.sqrt(np.maximum(size, 0.0))  # a covariance without rank may round below zero
     return mean + rng.standard_normal((DRAWS, mean.size)) @ root.T
-
-
-def _bounds(sample: np.ndarray) -> tuple[float, float]:
-    low, high = np.quantile(sample, [0.5 - CONFIDENCE / 2.0, 0.5 + CONFIDENCE / 2.0])
-    return float(low), float(high)

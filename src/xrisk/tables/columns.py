@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.registry import savable
+from xrisk.functions.parameters import counted
 
 NUMBERS = (int, float, Decimal, np.number)
 
@@ -17,6 +17,11 @@ class Column(NamedTuple):
     values: np.ndarray
     missing: np.ndarray  # (n,) mask
     is_number: bool
+
+    @property
+    def known(self) -> np.ndarray:
+        """The values that are not missing."""
+        return self.values[~self.missing]
 
 
 def column(values: Any) -> Column:
@@ -37,14 +42,14 @@ def column(values: Any) -> Column:
         return Column(numbers, np.isnan(numbers), True)
     entries = array.astype(object)
     missing = np.fromiter((_is_missing(value) for value in entries), dtype=bool, count=entries.size)
-    held = entries[~missing]
-    if held.size and all(isinstance(value, NUMBERS) and not isinstance(value, bool) for value in held):
+    known = entries[~missing]
+    if known.size and all(isinstance(value, NUMBERS) and not isinstance(value, bool) for value in known):
         numbers = np.full(entries.size, np.nan)
-        numbers[~missing] = [_float(value) for value in held]
+        numbers[~missing] = [_float(value) for value in known]
         numbers[~np.isfinite(numbers)] = np.nan
         return Column(numbers, np.isnan(numbers), True)
     text = np.full(entries.size, None, dtype=object)
-    text[~missing] = [label(value) for value in held]
+    text[~missing] = [label(value) for value in known]
     return Column(text, missing, False)
 
 
@@ -81,7 +86,6 @@ def check_fields(spec: Any, **kinds: Any) -> None:
             raise ValueError(f"{name} of {type(spec).__name__} must be {kind.__name__}, got {value!r}")
 
 
-@savable
 class NumberColumn(NamedTuple):
     """A column of numbers, standardised; where the training rows had gaps, another column says which are filled."""
 
@@ -96,17 +100,21 @@ class NumberColumn(NamedTuple):
         if not np.isfinite([self.fill, self.mean, self.scale]).all() or self.scale == 0.0:
             raise ValueError(f"numbers of {self.name!r} must be scaled by finite numbers, got {self.scale!r}")
 
+    def described(self) -> tuple[str, str]:
+        """What it is, and more of it."""
+        return "number", f"mean {self.mean:.4g}, std {self.scale:.4g}"
+
     def titles(self) -> tuple[str, ...]:
         return (self.name, f"{self.name} is missing") if self.missing else (self.name,)
 
     def encode(self, values: Any) -> list[np.ndarray]:
-        seen = column(values)
-        if not seen.is_number and not seen.missing.all():
-            odd = seen.values[~seen.missing][0] if _number(seen.values[~seen.missing][0]) is None else "text"
+        read = column(values)
+        if not read.is_number and not read.missing.all():
+            odd = read.known[0] if _number(read.known[0]) is None else "text"
             raise ValueError(f"column {self.name!r} must hold numbers, it holds {odd!r}")
-        numbers = np.where(seen.missing, self.fill, seen.values).astype(np.float64)
+        numbers = np.where(read.missing, self.fill, read.values).astype(np.float64)
         scaled = numbers / self.scale - self.mean / self.scale
-        return [scaled, seen.missing.astype(np.float64)] if self.missing else [scaled]
+        return [scaled, read.missing.astype(np.float64)] if self.missing else [scaled]
 
 
 def _number(text: str) -> float | None:
@@ -116,9 +124,8 @@ def _number(text: str) -> float | None:
         return None
 
 
-@savable
 class CategoryColumn(NamedTuple):
-    """A column of categories, one indicator for each; a value never seen has none."""
+    """A column of categories, one indicator for each; a new value has none."""
 
     name: str
     values: tuple[str, ...]
@@ -127,6 +134,11 @@ class CategoryColumn(NamedTuple):
 
     def check(self) -> None:
         check_fields(self, name=str, values=tuple, missing=int, other=int)
+
+    def described(self) -> tuple[str, str]:
+        """What it is, and more of it."""
+        other = f", {self.other} rare ones together" if self.other else ""
+        return "category", f"{counted(len(self.values), 'value', 'values')}{other}"
 
     def titles(self) -> tuple[str, ...]:
         more = (f"{self.name} is missing",) if self.missing else ()
@@ -138,15 +150,15 @@ class CategoryColumn(NamedTuple):
         return [*((text == value).astype(np.float64) for value in self.values), *more]
 
 
-def as_text(seen: Column) -> tuple[np.ndarray, np.ndarray]:
-    if not seen.is_number:
-        return seen.values, seen.missing
-    text = np.full(seen.values.size, None, dtype=object)
-    text[~seen.missing] = [label(value) for value in seen.values[~seen.missing]]
-    return text, seen.missing
+def as_text(read: Column) -> tuple[np.ndarray, np.ndarray]:
+    """The values as text (objects, None where missing), and which are missing."""
+    if not read.is_number:
+        return read.values, read.missing
+    text = np.full(read.values.size, None, dtype=object)
+    text[~read.missing] = [label(value) for value in read.known]
+    return text, read.missing
 
 
-@savable
 class GroupColumn(NamedTuple):
     """A column whose values make groups; numbers of many values are cut into bins at ``edges``."""
 
@@ -160,16 +172,16 @@ class GroupColumn(NamedTuple):
             raise ValueError(f"edges of {self.name!r} must be ascending numbers, got {self.edges!r}")
 
     def labels(self, values: Any) -> np.ndarray:
-        """What each row is called (n,), None where it is missing."""
-        seen = column(values)
-        if self.edges and not seen.is_number and not seen.missing.all():
+        """The name of the group of each row (n,), None where it is missing."""
+        read = column(values)
+        if self.edges and not read.is_number and not read.missing.all():
             raise ValueError(f"column {self.name!r} must hold numbers, as it is cut into bins")
         if self.edges:
-            bins = np.searchsorted(self.edges, np.where(seen.missing, 0.0, seen.values).astype(np.float64))
+            bins = np.searchsorted(self.edges, np.where(read.missing, 0.0, read.values).astype(np.float64))
             names = np.array(self._bins(), dtype=object)[bins]
-            names[seen.missing] = None
+            names[read.missing] = None
             return names
-        text, missing = as_text(seen)
+        text, missing = as_text(read)
         out = np.full(text.size, None, dtype=object)
         out[~missing] = [f"{self.name}={value}" for value in text[~missing]] if self.says_name else text[~missing]
         return out

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.registry import savable
 from xrisk.tables.columns import CategoryColumn, Column, GroupColumn, NumberColumn, as_text, check_fields, column
 
 LEVELS = 100  # of a category that get a column each; the rarer ones share the column of none
@@ -14,7 +13,6 @@ BINNED = 20  # a column of groups with more distinct numbers than these is cut i
 CLASSES = 20  # a target with more distinct numbers is a quantity, not a class
 
 
-@savable
 class TableEncoding(NamedTuple):
     """How the columns of a table become numbers; learnt from the training rows, applied alike to any others."""
 
@@ -53,13 +51,13 @@ class TableEncoding(NamedTuple):
     def targets(self, frame: Any) -> tuple[np.ndarray, np.ndarray]:
         """The targets of the rows that have one, and which these are (n,)."""
         require(frame, [self.target])
-        seen = column(frame[self.target])
-        held = ~seen.missing
+        read = column(frame[self.target])
+        present = ~read.missing
         if self.task == "regression":
-            if not seen.is_number and held.any():
+            if not read.is_number and present.any():
                 raise ValueError(f"the target {self.target!r} must hold numbers for regression, it holds text")
-            return seen.values[held].astype(np.float64), held
-        return as_text(seen)[0][held].astype(str), held
+            return read.values[present].astype(np.float64), present
+        return as_text(read)[0][present].astype(str), present
 
 
 def _check_kind(each: Any, kind: Any) -> None:
@@ -75,8 +73,8 @@ def require(frame: Any, names: Iterable[str]) -> None:
     often, names = Counter(list(frame)), list(names)
     lacking = [name for name in names if name not in frame]
     if lacking:
-        held = ", ".join(map(repr, list(frame)[:8])) + (", …" if len(list(frame)) > 8 else "")
-        raise ValueError(f"there is no column {lacking[0]!r}, the columns are {held}")
+        names = ", ".join(map(repr, list(frame)[:8])) + (", …" if len(list(frame)) > 8 else "")
+        raise ValueError(f"there is no column {lacking[0]!r}, the columns are {names}")
     for name in names:
         if often[name] > 1:
             raise ValueError(f"there are {often[name]} columns named {name!r}: give each a name of its own")
@@ -84,11 +82,11 @@ def require(frame: Any, names: Iterable[str]) -> None:
 
 def guess_task(values: Any) -> str:
     """Text and few distinct whole numbers are classes, other numbers quantities."""
-    seen = column(values)
-    held = seen.values[~seen.missing]
-    if not seen.is_number:
+    read = column(values)
+    known = read.known
+    if not read.is_number:
         return "classification"
-    return "classification" if np.unique(held).size <= CLASSES and (held == np.round(held)).all() else "regression"
+    return "classification" if np.unique(known).size <= CLASSES and (known == np.round(known)).all() else "regression"
 
 
 def learn_encoding(
@@ -148,34 +146,34 @@ def learn_encoding(
             kept.append(learnt)
     if not kept:
         why = "".join(f"; {name!r} is left out: {reason}" for name, reason in left_out[:5])
-        raise ValueError(f"there is no column left to predict from, beside the target and the groups{why}")
+        raise ValueError(f"there is no column left to predict from apart from the target and the groups{why}")
     return TableEncoding(target, task, tuple(kept), groups, tuple(left_out))
 
 
-def _learn(name: str, seen: Column, is_category: bool) -> Any:
+def _learn(name: str, read: Column, is_category: bool) -> Any:
     """How to encode a column, or the reason to leave it out."""
-    held = seen.values[~seen.missing]
-    missing = int(seen.missing.sum())
-    if held.size == 0:
+    known = read.known
+    missing = int(read.missing.sum())
+    if known.size == 0:
         return "it has no values"
-    if seen.is_number and not is_category:
-        return _learn_numbers(name, held, missing)
-    values, counts = np.unique(as_text(seen)[0][~seen.missing].astype(str), return_counts=True)
+    if read.is_number and not is_category:
+        return _learn_numbers(name, known, missing)
+    values, counts = np.unique(as_text(read)[0][~read.missing].astype(str), return_counts=True)
     if values.size == 1 and not missing:
         return "it is the same on every row"
-    if values.size > max(20, held.size // 2):
+    if values.size > max(20, known.size // 2):
         return "its text differs on most rows"
     frequent = np.sort(np.argsort(-counts, kind="stable")[:LEVELS])
     return CategoryColumn(name, tuple(values[frequent].tolist()), missing, int(values.size - frequent.size))
 
 
-def _learn_numbers(name: str, held: np.ndarray, missing: int) -> Any:
-    if held.min() == held.max() and not missing:
+def _learn_numbers(name: str, known: np.ndarray, missing: int) -> Any:
+    if known.min() == known.max() and not missing:
         return "it is the same on every row"
-    if not missing and held.size > 20 and (held == np.round(held)).all() and (held[1:] > held[:-1]).all():
+    if not missing and known.size > 20 and (known == np.round(known)).all() and (known[1:] > known[:-1]).all():
         return "it numbers the rows"
-    largest = 2.0 ** min(int(np.frexp(np.abs(held).max())[1]), 1023)  # sums of huge numbers would overflow
-    median, mean, scale = (float(of(held / largest)) * largest for of in (np.median, np.mean, np.std))
+    largest = 2.0 ** min(int(np.frexp(np.abs(known).max())[1]), 1023)  # sums of huge numbers would overflow
+    median, mean, scale = (float(of(known / largest)) * largest for of in (np.median, np.mean, np.std))
     return NumberColumn(name, median, mean, scale or 1.0, missing)
 
 
@@ -186,12 +184,12 @@ def learn_groups(frame: Any, names: Iterable[str], *, target: str, bins: int = 4
     return tuple(_learn_group(name, column(frame[name]), bins, name == target) for name in names)
 
 
-def _learn_group(name: str, seen: Column, bins: int, is_target: bool) -> GroupColumn:
-    held = seen.values[~seen.missing]
-    if not seen.is_number:
-        clear = all(len(value) > 2 and value not in ("True", "False") for value in held)
+def _learn_group(name: str, read: Column, bins: int, is_target: bool) -> GroupColumn:
+    known = read.known
+    if not read.is_number:
+        clear = all(len(value) > 2 and value not in ("True", "False") for value in known)
         return GroupColumn(name, says_name=is_target or not clear)
-    if np.unique(held).size <= BINNED:
+    if np.unique(known).size <= BINNED:
         return GroupColumn(name)
-    inner = np.quantile(held, np.arange(1, bins) / bins)
-    return GroupColumn(name, tuple(float(edge) for edge in np.unique(inner) if edge < held.max()))
+    inner = np.quantile(known, np.arange(1, bins) / bins)
+    return GroupColumn(name, tuple(float(edge) for edge in np.unique(inner) if edge < known.max()))

@@ -5,14 +5,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
 
-from xrisk.registry import savable
 from xrisk.tables.columns import check_fields
 from xrisk.tables.encoding import TableEncoding
 
 
-@savable
 class RankedClasses(NamedTuple):
-    """Two classes that a score tells apart, and the part of its ROC curve that counts."""
+    """Two classes to be ranked, and the part of the ROC curve that counts."""
 
     negative: str
     positive: str
@@ -24,14 +22,17 @@ class RankedClasses(NamedTuple):
         if not (0.0 <= self.min_tpr < 1.0 and 0.0 < self.max_fpr <= 1.0):
             raise ValueError(f"min_tpr and max_fpr must leave a region, got {self.min_tpr!r} and {self.max_fpr!r}")
 
+    def region(self) -> dict[str, Any]:
+        """The part of the curve, as options of `xrisk.metrics.partial_auc_score`."""
+        return {"min_tpr": self.min_tpr, "max_fpr": self.max_fpr}
+
     def names(self, positive: np.ndarray) -> np.ndarray:
         """The class of each row (n,), of those that are positive."""
         return np.where(positive, self.positive, self.negative)
 
 
-@savable
 class TableModel(BaseEstimator):
-    """A fitted model with the encoding of its table: predicts from tables as they were read.
+    """A fitted model with the encoding of its table: predicts directly from tables.
 
     Parameters
     ----------
@@ -40,11 +41,11 @@ class TableModel(BaseEstimator):
     model : estimator
         Fitted on the encoded columns.
     groups : tuple of str
-        Names of the groups of the training rows; plain models were fitted without them.
+        Names of the groups of the training rows, also of models that were fitted without them.
     ranked : RankedClasses, optional
-        Of a model that ranks two classes: which they are. It was fitted on whether a row is positive.
+        The classes of a ranking. The model was fitted on whether a row is positive.
     tail : float, optional
-        Of a model of the worst case over rows: the fraction of the rows whose mean loss judges it.
+        For a model of the worst case over rows: the fraction of the rows whose mean loss judges it.
     objective : str
         What it was fitted for, as `xrisk fit` calls it.
     """

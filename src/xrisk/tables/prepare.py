@@ -1,13 +1,15 @@
 """From a table that was read to training and validation rows that a model can use."""
 
 import re
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from xrisk.functions.parameters import counted
 from xrisk.grouping import encode_groups
-from xrisk.phrases import counted
-from xrisk.tables.columns import GroupColumn, NumberColumn, column
+from xrisk.tables.columns import GroupColumn, column
 from xrisk.tables.encoding import TableEncoding, guess_task, learn_encoding, learn_groups, require
 from xrisk.tables.rows import Part, split
 
@@ -38,7 +40,7 @@ class Prepared(NamedTuple):
     encoding: TableEncoding
     train: Part
     validation: Part
-    test: Part | None  # where rows were asked for that choose nothing
+    test: Part | None  # rows that choose nothing, where they are needed
     notes: tuple[str, ...]
     numbers: np.ndarray  # of the training rows in the table that was read, from 1 on
 
@@ -54,55 +56,27 @@ class Labelled(NamedTuple):
     notes: tuple[str, ...]
 
 
-def prepare(
-    read: "Read", options: TableOptions, path: str, *, validation: float, test: float | None = None, seed: int
+def _prepared(
+    label: Callable[["Read", TableOptions, str], Labelled],
+    read: "Read",
+    options: TableOptions,
+    path: str,
+    *,
+    validation: float,
+    test: float | None = None,
+    seed: int,
 ) -> Prepared:
     """Leave out rows without a target, split, learn the encoding from the training rows.
 
     ``validation`` and ``test`` are shares of all rows.
     """
-    return _prepared(_labelled(read, options, path), options, (validation, test), seed)
-
-
-def prepare_classes(
-    read: "Read", options: TableOptions, path: str, *, validation: float, test: float | None = None, seed: int
-) -> Prepared:
-    """The same for two classes to be ranked: the table has no groups, those of the rows are their classes."""
-    notes = list(read.notes)
-    frame = _checked(read, options, path, notes)
-    y = TableEncoding(options.target, "classification", (), (), ()).targets(frame)[0]
-    classes = np.unique(y)
-    if classes.size != 2:
-        held = f"{str(classes[0])!r} alone" if classes.size == 1 else f"{classes.size:,}"
-        raise ValueError(f"{path}: the target {options.target!r} must hold two classes to be ranked, it holds {held}")
-    return _prepared(Labelled(frame, "classification", y, y, (), tuple(notes)), options, (validation, test), seed)
-
-
-def prepare_rows(
-    read: "Read", options: TableOptions, path: str, *, validation: float, test: float | None = None, seed: int
-) -> Prepared:
-    """The same for the tail of the rows: groups may be given, without any all rows are one."""
-    if options.groups:
-        return prepare(read, options, path, validation=validation, test=test, seed=seed)
-    notes = list(read.notes)
-    frame = _checked(read, options, path, notes)
-    task, y = _targets(frame, options, path)
-    rows = Labelled(frame, task, y, np.full(y.size, "all rows"), (), tuple(notes))
-    return _prepared(rows, options, (validation, test), seed)
-
-
-def _prepared(rows: Labelled, options: TableOptions, shares: tuple[float, float | None], seed: int) -> Prepared:
-    positions = _positions(rows, *shares, seed)
+    rows = label(read, options, path)
+    positions = _positions(rows, validation, test, seed)
     encoding = _encoding(rows, positions[0], options)
     parts = [Part(encoding.encode(rows.frame.iloc[part]), rows.y[part], rows.groups[part]) for part in positions]
-    return Prepared(
-        encoding,
-        parts[0],
-        parts[1],
-        parts[2] if len(parts) > 2 else None,
-        (*rows.notes, *encoding_notes(encoding)),
-        1 + np.asarray(rows.frame.index)[positions[0]],
-    )
+    last = parts[2] if len(parts) > 2 else None
+    notes = (*rows.notes, *encoding_notes(encoding))
+    return Prepared(encoding, parts[0], parts[1], last, notes, 1 + np.asarray(rows.frame.index)[positions[0]])
 
 
 def _positions(rows: Labelled, validation: float, test: float | None, seed: int) -> list[np.ndarray]:
@@ -112,14 +86,14 @@ def _positions(rows: Labelled, validation: float, test: float | None, seed: int)
         raise ValueError(
             f"validation and test must be positive and leave rows to train on, got {validation!r} and {test!r}"
         )
-    train, held = split(rows.groups, rows.y, validation=validation + test, seed=seed)
-    first, last = split(rows.groups[held], rows.y[held], validation=test / (validation + test), seed=seed)
-    return [train, held[first], held[last]]
+    train, rest = split(rows.groups, rows.y, validation=validation + test, seed=seed)
+    first, last = split(rows.groups[rest], rows.y[rest], validation=test / (validation + test), seed=seed)
+    return [train, rest[first], rest[last]]
 
 
 def prepare_all(read: "Read", options: TableOptions, path: str) -> tuple[TableEncoding, Part, tuple[str, ...]]:
-    """The same with all rows for training: encoding, rows, notes."""
-    rows = _labelled(read, options, path)
+    """All rows of a table with groups, for training: encoding, rows, notes."""
+    rows = _by_groups(read, options, path)
     encoding = _encoding(rows, np.arange(rows.y.size), options)
     return encoding, Part(encoding.encode(rows.frame), rows.y, rows.groups), (*rows.notes, *encoding_notes(encoding))
 
@@ -136,26 +110,52 @@ def _encoding(rows: Labelled, train: np.ndarray, options: TableOptions) -> Table
     )
 
 
-def _labelled(read: "Read", options: TableOptions, path: str) -> Labelled:
+def _by_groups(read: "Read", options: TableOptions, path: str) -> Labelled:
+    """Rows in groups; without any the classes are the groups."""
     target, notes = options.target, list(read.notes)
     frame = _checked(read, options, path, notes)
     task, y = _targets(frame, options, path)
     if task == "regression" and not options.groups:
         raise ValueError(f"groups must be given, as the target {target!r} is a number and gives no groups by itself")
     if not options.groups:
-        notes.append("No groups were given: the classes are the groups.")
+        notes.append("No groups were given, so the classes are the groups.")
     columns = learn_groups(frame, options.groups or (target,), target=target, bins=options.bins)
     notes += [f"Numbers in {each.name!r} are cut into {len(each.edges) + 1} bins." for each in columns if each.edges]
     grouping = encode_groups([each.labels(frame[each.name]) for each in columns], len(frame))
     if grouping.missing:
         rows = counted(grouping.missing, "row has", "rows have")
-        notes.append(f"{rows} no group in at least one column: there it is called 'missing'.")
+        notes.append(f"{rows} no group in at least one column; it is called 'missing' there.")
     groups = np.array(grouping.names, dtype=str)[grouping.labels]
     return Labelled(frame, task, y, groups, columns, tuple(notes))
 
 
+def _by_classes(read: "Read", options: TableOptions, path: str) -> Labelled:
+    """Rows of two classes to be ranked, which are their groups."""
+    notes = list(read.notes)
+    frame = _checked(read, options, path, notes)
+    y = TableEncoding(options.target, "classification", (), (), ()).targets(frame)[0]
+    classes = np.unique(y)
+    if classes.size != 2:
+        number = f"{str(classes[0])!r} alone" if classes.size == 1 else f"{classes.size:,}"
+        raise ValueError(f"{path}: the target {options.target!r} must hold two classes to be ranked, it holds {number}")
+    return Labelled(frame, "classification", y, y, (), tuple(notes))
+
+
+def _by_rows(read: "Read", options: TableOptions, path: str) -> Labelled:
+    """Rows for the tail of the loss; groups may be given, without any all rows are one."""
+    if options.groups:
+        return _by_groups(read, options, path)
+    notes = list(read.notes)
+    frame = _checked(read, options, path, notes)
+    task, y = _targets(frame, options, path)
+    return Labelled(frame, task, y, np.full(y.size, "all rows"), (), tuple(notes))
+
+
+prepare, prepare_classes, prepare_rows = (partial(_prepared, label) for label in (_by_groups, _by_classes, _by_rows))
+
+
 def _targets(frame: Any, options: TableOptions, path: str) -> tuple[str, np.ndarray]:
-    """The task, guessed where it is not said, and the targets (n,)."""
+    """The task, guessed if need be, and the targets (n,)."""
     task = guess_task(frame[options.target]) if options.task == "auto" else options.task
     y = TableEncoding(options.target, task, (), (), ()).targets(frame)[0]
     if task == "classification":
@@ -205,12 +205,12 @@ def _refuse_nested(frame: Any, dropped: tuple[str, ...]) -> None:
 
 def _refuse_decimal_commas(frame: Any, taken_as_they_are: set[str]) -> None:
     for name in frame:
-        seen = column(frame[name])
-        held = seen.values[~seen.missing]
-        if name in taken_as_they_are or seen.is_number or not held.size or not NUMBER_WITH_COMMA.fullmatch(held[0]):
+        read = column(frame[name])
+        texts = read.known
+        if name in taken_as_they_are or read.is_number or not texts.size or not NUMBER_WITH_COMMA.fullmatch(texts[0]):
             continue
-        if all(NUMBER_WITH_COMMA.fullmatch(value) for value in held) and any("," in value for value in held):
-            odd = next(value for value in held if "," in value)
+        if all(NUMBER_WITH_COMMA.fullmatch(value) for value in texts) and any("," in value for value in texts):
+            odd = next(value for value in texts if "," in value)
             raise ValueError(
                 f"column {name!r} holds numbers with commas, such as {odd!r}: write decimals with a point and "
                 "thousands without a comma, or name the column as categorical"
@@ -231,12 +231,12 @@ def _check_classes(y: np.ndarray, target: str, path: str) -> None:
 def encoding_notes(encoding: TableEncoding) -> list[str]:
     """What was done to the columns, in sentences."""
     notes = []
-    if any(isinstance(each, NumberColumn) for each in encoding.columns):
-        notes.append("Numbers are standardised by their mean and std over the training rows.")
+    if any(each.described()[0] == "number" for each in encoding.columns):
+        notes.append("Numbers are standardised with the mean and standard deviation of the training rows.")
     gaps = [each.name for each in encoding.columns if each.missing]
     if gaps:
         some = ", ".join(map(repr, gaps[:5])) + (f" and {len(gaps) - 5} more" if len(gaps) > 5 else "")
-        notes.append(f"Missing values in {some} are filled (numbers: the median) and marked by a column of their own.")
+        notes.append(f"Missing values in {some} are marked by an extra column; missing numbers get the median.")
     notes += [f"{name!r} is left out: {why}." for name, why in encoding.left_out]
     return notes
 
@@ -251,9 +251,6 @@ def column_rows(encoding: TableEncoding) -> list[tuple[str, str, str]]:
     ]
     for each in encoding.columns:
         missing = f", {each.missing:,} missing" if each.missing else ""
-        if isinstance(each, NumberColumn):
-            rows.append((each.name, "number", f"mean {each.mean:.4g}, std {each.scale:.4g}{missing}"))
-        else:
-            other = f", {each.other} rare ones together" if each.other else ""
-            rows.append((each.name, "category", f"{counted(len(each.values), 'value', 'values')}{other}{missing}"))
+        kind, detail = each.described()
+        rows.append((each.name, kind, f"{detail}{missing}"))
     return rows + [(name, "left out", why) for name, why in encoding.left_out]

@@ -1,4 +1,4 @@
-"""Tables from files, and one sentence for each way in which a file can be wrong."""
+"""Tables from files, and an error in one sentence for each way in which a file can be wrong."""
 
 import csv
 import gzip
@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from xrisk.phrases import counted
+from xrisk.functions.parameters import counted
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
-GAPS = ["?"]  # beside what pandas takes as missing
+GAPS = ["?"]  # in addition to what pandas takes as missing
 
 
 class Read(NamedTuple):
-    """A table, and what was noticed while reading it."""
+    """A table, and notes on reading it."""
 
     frame: Any
     notes: tuple[str, ...]

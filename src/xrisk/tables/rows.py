@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.functions.parameters import counted
 from xrisk.grouping import encode_groups
-from xrisk.phrases import counted
 
 
 class Part(NamedTuple):

@@ -1,0 +1,209 @@
+"""Groups on the page and on a terminal: tables, sentences, and the figures of groups, weights and bounds."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xrisk.functions.parameters import counted
+from xrisk.metrics import GroupReport, GroupRow
+from xrisk.report.figures import Scale, axis_of, marks_across, ticks
+from xrisk.report.numbers import percent, score_interval, score_text
+from xrisk.run import TracePoint
+from xrisk.study import Arm
+from xrisk.study.objective import TableColumn, TextTable
+from xrisk.study.scores import Score
+
+ALL = 10**9  # groups
+SHOWN = 12  # groups in a figure; the table has all
+LIGHT = 5e-4  # weight below which a group is not drawn
+HEIGHT = 190  # of a panel of the bounds
+Points = list[tuple[float, float]]
+
+
+def groups_table(
+    title: str,
+    columns: Sequence[TableColumn],
+    reports: Sequence[GroupReport],
+    score: Score,
+    *,
+    with_intervals: bool = True,
+    most: tuple[int, int] = (ALL, ALL),
+) -> TextTable:
+    """Groups in rows, small ones separately, and all rows; for several models also the worst group of each.
+
+    Of more than ``most`` groups (large ones, small ones) the others are counted.
+    """
+    first = reports[0]
+
+    def line(name: str, rows: Sequence[GroupRow], n: str) -> tuple[str, ...]:
+        pairs = [(score_text(row.score, score), score_interval(row, score)) for row in rows]
+        return (name, n, *(cell for pair in pairs for cell in (pair if with_intervals else pair[:1])))
+
+    def lines(groups: Sequence[GroupRow], most: int) -> tuple[tuple[str, ...], ...]:
+        shown = [line(row.name, [report[row.name] for report in reports], f"{row.n:,}") for row in groups[:most]]
+        return (*shown, *([(f"… {len(groups) - most} more",)] if len(groups) > most else []))
+
+    heading = (f"fewer than {first.min_group_size} rows, left out of the verdict:",)
+    few = (heading, *lines(first.small, most[1])) if first.small else ()
+    last = [line("all rows", [report.overall for report in reports], f"{first.overall.n:,}")]
+    if first.worst is not None and len(reports) > 1:
+        last.insert(0, line("worst group", [report.worst for report in reports if report.worst], ""))
+    return TextTable(title, tuple(columns), (lines(first.large, most[0]), few, tuple(last)), bold=("worst group",))
+
+
+def group_rows(model: Any, reports: Sequence[GroupReport]) -> list[dict[str, Any]]:
+    """Every group with its numbers, the worst of the plain model first."""
+    weights = dict(zip(model.groups_, model.group_weights_.tolist(), strict=True))
+    return [
+        {
+            "name": row.name,
+            "n": row.n,
+            "arms": [report[row.name] for report in reports],
+            "is_small": row.n < reports[0].min_group_size,
+            "weight": weights.get(row.name),
+        }
+        for row in reports[0].rows
+    ]
+
+
+def worst_group(report: GroupReport, score: Score) -> str:
+    """The worst group of a report, in a sentence."""
+    row = report.worst
+    if row is None:
+        return f"No group has {report.min_group_size:,} rows: no worst group is named."
+    interval = f" (95 % interval {score_interval(row, score)})" if row.score_low is not None else ""
+    small = counted(len(report.small), "group with", "groups with")
+    left_out = f" Left out: {small} fewer than {report.min_group_size} rows." if report.small else ""
+    return f"Worst group: {row.name}, {score.name} {score_text(row.score, score)}{interval}.{left_out}"
+
+
+def trained_and_scored(model: Any, score: Score) -> str:
+    """What models are trained on, and what they are scored by."""
+    by = f"{score.name}, which counts the most likely class" if score.is_share else score.name
+    loss = model.loss
+    return f"Trained on the {loss if isinstance(loss, str) else type(loss).__name__} loss, scored by {by}."
+
+
+def _score_axis(values: Sequence[float], score: Score) -> tuple[Scale, list[dict[str, Any]]]:
+    scale = axis_of(values, 1.0 if score.is_share else math.inf)
+    return scale, marks_across(scale, ticks(*scale), lambda v: percent(v, 0) if score.is_share else f"{v:.4g}")
+
+
+def groups_figure(arms: Sequence[Arm], score: Score) -> dict[str, Any] | None:
+    """Every large group's score with its interval, under each of the models."""
+    large = arms[0].test.large
+    shown = large[:SHOWN]
+    if not shown:
+        return None
+    found = [[arm.test[row.name] for arm in arms] for row in shown]
+    ends = [(row.score, row.score_low, row.score_high) for rows in found for row in rows]
+    scale, levels = _score_axis([end for three in ends for end in three if end is not None], score)
+    lines = [
+        {
+            "name": row.name,
+            "n": row.n,
+            "values": [score_text(each.score, score) for each in rows],
+            "marks": [
+                _mark(arm.key, each, scale, 15 + 13 * k)
+                for k, (arm, each) in enumerate(zip(arms, rows, strict=True))
+                if each.score is not None
+            ],
+        }
+        for row, rows in zip(shown, found, strict=True)
+    ]
+    return {"lines": lines, "ticks": levels, "hidden": len(large) - len(shown)}
+
+
+def _mark(key: str, row: Any, scale: Scale, y: int) -> dict[str, Any]:
+    low = row.score if row.score_low is None else row.score_low
+    high = row.score if row.score_high is None else row.score_high
+    return {"key": key, "at": scale.at(row.score), "low": scale.at(low), "high": scale.at(high), "y": y}
+
+
+def spans_figure(arms: Sequence[Arm], score: Score) -> dict[str, Any] | None:
+    """For each model the score of all rows and of the worst group, and what lies between."""
+    worst = [arm.test.worst for arm in arms if arm.test.worst is not None]
+    if len(worst) < len(arms):
+        return None
+    pairs = [
+        (arm, row.name, arm.test.overall.score or 0.0, row.score or 0.0) for arm, row in zip(arms, worst, strict=True)
+    ]
+    scale, levels = _score_axis([value for _, _, *both in pairs for value in both], score)
+    lines = [
+        {
+            "key": arm.key,
+            "name": arm.name,
+            "all": scale.at(whole),
+            "worst": scale.at(least),
+            "all_text": score_text(whole, score),
+            "worst_text": score_text(least, score),
+            "worst_name": name,
+        }
+        for arm, name, whole, least in pairs
+    ]
+    return {"lines": lines, "ticks": levels}
+
+
+def weights_figure(model: Any, train: GroupReport) -> dict[str, Any]:
+    """The groups by their weight in the worst case, with their share of the training rows."""
+    order = np.argsort(-model.group_weights_, kind="stable")
+    shown = [int(k) for k in order[:SHOWN] if model.group_weights_[k] > LIGHT] or [int(order[0])]
+    share = {row.name: row.share for row in train.rows}
+    pairs = [(model.groups_[k], float(model.group_weights_[k]), share.get(model.groups_[k], 0.0)) for k in shown]
+    scale = Scale(0.0, min(1.08 * max(max(both) for _, *both in pairs), 1.0))
+    lines = [
+        {"name": name, "weight": scale.at(weight), "share": scale.at(part)}
+        | {"weight_text": percent(weight), "share_text": percent(part)}
+        for name, weight, part in pairs
+    ]
+    rest = float(sum(model.group_weights_[k] for k in order[len(shown) :]))
+    levels = marks_across(scale, ticks(*scale, 4), lambda v: percent(v, 0))
+    return {"lines": lines, "hidden": len(model.groups_) - len(shown), "rest": percent(rest), "ticks": levels}
+
+
+def bounds_figure(points: Sequence[TracePoint]) -> dict[str, Any] | None:
+    """Upper and lower bound, and the gap between on a logarithmic axis, against time."""
+    known = [point for point in points if np.isfinite(point.value) and np.isfinite(point.bound)]
+    if len(known) < 2:
+        return None
+    seconds = Scale(0.0, 1.02 * max(point.seconds for point in known))
+    unit, per = ("ms", 1e3) if seconds.high < 1.0 else ("s", 1.0)
+    across = [{"at": seconds.at(t / per), "name": f"{t:g}"} for t in ticks(0.0, seconds.high * per, 5)]
+    upper, lower, values = _bound_lines(known, seconds)
+    gap, decades = _gap_line(known, seconds)
+    every = max(1, len(known) // 12)
+    rows = known[::every] + ([known[-1]] if (len(known) - 1) % every else [])
+    return {"height": HEIGHT, "unit": unit, "across": across, "upper": upper, "lower": lower, "values": values} | {
+        "gap": gap,
+        "decades": decades,
+        "rows": rows,
+    }
+
+
+def _bound_lines(known: Sequence[TracePoint], seconds: Scale) -> tuple[Points, Points, list[dict[str, Any]]]:
+    end = known[-1].value
+    spread = max(known[0].value - end, 5.0 * (end - known[-1].bound), 1e-4 * abs(end), 1e-12)
+    low = max(min(point.bound for point in known), end - 1.5 * spread)  # a first lower bound may be very low
+    high = end + 1.1 * spread
+    scale = Scale(low - 0.05 * (high - low), high)
+
+    def line(values: list[float]) -> Points:
+        return [(seconds.at(p.seconds), scale.down(v, HEIGHT, 2)) for p, v in zip(known, values, strict=True)]
+
+    levels = [{"y": scale.down(v, HEIGHT, 2), "name": f"{v:.6g}"} for v in ticks(*scale, 4)[:6]]
+    return line([p.value for p in known]), line([p.bound for p in known]), levels
+
+
+def _gap_line(known: Sequence[TracePoint], seconds: Scale) -> tuple[Points, list[dict[str, Any]]]:
+    def relative(point: TracePoint) -> float:
+        return max((point.value - point.bound) / max(abs(point.value), abs(point.bound), 1e-300), 1e-16)
+
+    logs = [math.log10(relative(point)) for point in known]
+    scale = Scale(math.floor(min(logs)) - 0.1, math.ceil(max(logs)) + 0.35)
+    whole = range(math.ceil(scale.low), math.floor(scale.high) + 1)
+    every = max(1, len(whole) // 5)
+    decades = [{"y": scale.down(k, HEIGHT, 2), "name": f"{10.0**k:g}" if k >= -3 else f"1e{k}"} for k in whole[::every]]
+    line = [(seconds.at(p.seconds), scale.down(log, HEIGHT, 2)) for p, log in zip(known, logs, strict=True)]
+    return line, decades
