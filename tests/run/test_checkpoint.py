@@ -70,7 +70,7 @@ STATES = {
     "lbfgs": (solvers.SmoothedLBFGS(), {"state.ended": np.array(99)}, "ended must lie between 0 and 3, got 99"),
     "auto": (Auto(), {"state.ended": np.array(99)}, "ended must lie between 0 and 5, got 99"),
     "auto's stage": (Auto(), {"state.stage": np.array(9)}, "stage must lie between 0 and 1, got 9"),
-    "auto's scores": (Auto(), {"state.newton.z": np.zeros((3, 1))}, "newton.z must be float64 of shape"),
+    "auto's scores": (Auto(), {"state.run.z": np.zeros((3, 1))}, "run.z must be float64 of shape"),
     "restarted": (solvers.Restarted(), {"state.stage": np.array(10**6)}, "is damaged"),
     "restarted's rest": (solvers.Restarted(), {"state.left": np.array(10**9)}, "left must be at most"),
     "stages": (solvers.ALEXRDL(), {"state.inner.t": np.array(10**6)}, "inner.t must be below the length"),

@@ -1,8 +1,8 @@
-"""The ground truth: Newton's method under the driver, a bundle of cuts where it has no walk over the samples."""
+"""The ground truth: Newton's method under the driver, a bundle of cuts where there is no walk over the samples."""
 
+from xrisk.auto.choice import ONLY_BY_CUTS, choose
 from xrisk.problem import Problem
 from xrisk.run import Budget, Result, minimize
-from xrisk.solvers.bundle import Bundle, by_cuts
 from xrisk.solvers.newton.solver import Newton
 
 
@@ -35,6 +35,6 @@ def exact(problem: Problem, *, tol: float = 1e-9, max_steps: int = 400) -> Resul
     >>> round(best.value, 9)
     -0.03
     """
-    if by_cuts(problem):
-        return minimize(problem, Bundle(tol), budget=Budget(iterations=10 * max_steps))
-    return minimize(problem, Newton(tol), budget=Budget(iterations=max_steps))
+    newton = Newton(tol)
+    chosen = choose(problem, newton, (ONLY_BY_CUTS,))
+    return minimize(problem, chosen, budget=Budget(iterations=max_steps if chosen is newton else 10 * max_steps))

@@ -9,9 +9,9 @@ from xrisk.certificate.bounds import (
     certify_measured,
     is_perfect,
 )
-from xrisk.certificate.cuts import Cut, Cuts, cut_at, cut_sizes, has_cuts, mixture_below, objective_above
-from xrisk.certificate.passes import Bounded, measured, refuse_unknown
-from xrisk.certificate.penalties import conjugate_above, penalty_terms, symmetric_conjugate_above
+from xrisk.certificate.cuts import Cut, Cuts, cut_at, cut_sizes, has_cuts
+from xrisk.certificate.passes import Bounded, Measured, measured, refuse_unknown
+from xrisk.certificate.penalties import conjugate_upper, penalty_terms, symmetric_conjugate_upper
 from xrisk.certificate.rounding import (
     loss_rounding,
     outer_conjugate_terms,
@@ -27,25 +27,24 @@ __all__ = [
     "Certificate",
     "Cut",
     "Cuts",
+    "Measured",
     "between",
     "certifiable",
     "certify",
     "certify_measured",
-    "conjugate_above",
+    "conjugate_upper",
     "cut_at",
     "cut_sizes",
     "has_cuts",
     "is_perfect",
     "loss_rounding",
     "measured",
-    "mixture_below",
-    "objective_above",
     "outer_conjugate_terms",
     "outer_terms",
     "penalty_terms",
     "refuse_unknown",
     "risk_terms",
-    "symmetric_conjugate_above",
+    "symmetric_conjugate_upper",
     "usual_outer_conjugate_terms",
     "usual_outer_terms",
 ]

@@ -66,8 +66,8 @@ class Weights(NamedTuple):
     q: np.ndarray  # (n, m)
     conjugate: float
     size: float  # of the terms of the conjugate
-    defect: float  # a point that is exactly in the set is this near, in the sum of absolute values
-    loose: float = 0.0  # of weights made smaller to balance a coordinate: those that do exactly are so near, relatively
+    defect: float  # distance to a point exactly in the set, in the sum of absolute values
+    loose: float = 0.0  # relative distance to weights that balance a coordinate exactly, of weights made smaller for it
 
 
 @generic
@@ -92,21 +92,21 @@ def block_conjugate_terms(f, y):
 
 @generic
 def risk_terms(rho, n):
-    """Size of the terms of ρ and ρ* over n values beside the values themselves."""
+    """Size of the terms of ρ and ρ* over n values other than the values themselves."""
 
 
 @generic
-def risk_above(rho, u):
-    """An upper bound on ρ(u) without terms larger than the values u (n,): they drown in λ; inf where none is known."""
+def risk_upper(rho, u):
+    """An upper bound on ρ(u) without terms larger than the values u (n,), for large λ; inf where none is known."""
 
 
-@risk_above.otherwise
+@risk_upper.otherwise
 def _(rho, u):
     return np.inf
 
 
 class ValueMoments(NamedTuple):
-    """Of values under their masses."""
+    """Mean, variance and range of values under their masses."""
 
     mean: float
     variance: float
@@ -114,29 +114,29 @@ class ValueMoments(NamedTuple):
 
 
 @generic
-def moments_above(rho, found):
-    """`risk_above` of values of which the moments are known."""
+def moments_upper(rho, found):
+    """`risk_upper` by the moments of the values."""
 
 
-@moments_above.otherwise
+@moments_upper.otherwise
 def _(rho, found):
     return np.inf
 
 
-@risk_above.of(KLRisk)
-@risk_above.of(ChiSquareRiskA)
-@risk_above.of(ChiSquareRiskB)
-@risk_above.of(KLBallRisk)
-@risk_above.of(ChiSquareBallRisk)
+@risk_upper.of(KLRisk)
+@risk_upper.of(ChiSquareRiskA)
+@risk_upper.of(ChiSquareRiskB)
+@risk_upper.of(KLBallRisk)
+@risk_upper.of(ChiSquareBallRisk)
 def _(rho, u):
-    return moments_above(rho, ValueMoments(u.mean(), u.var(), u.max() - u.min()))
+    return moments_upper(rho, ValueMoments(u.mean(), u.var(), u.max() - u.min()))
 
 
-@risk_above.of(WithMasses)
+@risk_upper.of(WithMasses)
 def _(rho, u):
     p = base_weights(rho, u.size)
     mean = p @ u
-    return moments_above(rho.risk, ValueMoments(mean, p @ (u - mean) ** 2, u.max() - u.min()))
+    return moments_upper(rho.risk, ValueMoments(mean, p @ (u - mean) ** 2, u.max() - u.min()))
 
 
 @generic
@@ -154,29 +154,29 @@ def _(rho, n):
     return rho.masses / math.fsum(rho.masses)
 
 
-@moments_above.of(KLRisk)
+@moments_upper.of(KLRisk)
 def _(rho, found):
     return found.mean + found.width**2 / (8.0 * rho.lam)  # Hoeffding's lemma
 
 
-@moments_above.of(ChiSquareRiskA)
+@moments_upper.of(ChiSquareRiskA)
 def _(rho, found):
     return found.mean + found.variance / (2.0 * rho.lam)  # the maximum over weights of either sign
 
 
-@moments_above.of(ChiSquareRiskB)
+@moments_upper.of(ChiSquareRiskB)
 def _(rho, found):
     return found.mean + found.variance / (4.0 * rho.lam)
 
 
-@moments_above.of(KLBallRisk)
+@moments_upper.of(KLBallRisk)
 def _(rho, found):
     ball = found.width * min(math.sqrt(0.5 * rho.radius), 1.0)  # Pinsker's inequality
     costly = found.width**2 / (8.0 * rho.strength) if rho.strength > 0.0 else np.inf
     return found.mean + min(ball, costly)
 
 
-@moments_above.of(ChiSquareBallRisk)
+@moments_upper.of(ChiSquareBallRisk)
 def _(rho, found):
     ball = min(math.sqrt(2.0 * rho.radius * found.variance), found.width)
     costly = found.variance / (2.0 * rho.strength) if rho.strength > 0.0 else np.inf
@@ -185,7 +185,7 @@ def _(rho, found):
 
 @generic
 def loss_rounding(loss):
-    """Relative error of ℓ and ℓ* as they are computed, in units of EPS, beside that of their argument."""
+    """Relative error of ℓ and ℓ* as computed, in units of EPS, without that of their argument."""
 
 
 @outer_terms.of(CVaRHinge)

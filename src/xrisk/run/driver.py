@@ -204,9 +204,10 @@ class _Run:
         self.began, self.before = now(), saved.progress.elapsed
 
     def checked(self, saved: Saved) -> Any:
-        """The saved state, if it can be one of this run: kernels do not look before they read."""
-        state = with_leaves(self.state, saved.state)
-        check_like(like_state(self.solver, self.problem, self.state, state), saved.state)
+        """The saved state, if it can be one of this run: kernels do not check what they read."""
+        like = like_state(self.solver, self.problem, self.state, with_leaves(self.state, saved.state))
+        check_like(like, saved.state)
+        state = with_leaves(like, saved.state)
         check_state(self.solver, state)
         _, x, dual = saved.best
         known = {"x": self.solver.solution(self.state), "dual": self.solver.dual(self.problem, self.state)}

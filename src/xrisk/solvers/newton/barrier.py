@@ -221,6 +221,31 @@ def barrier_short(barrier: Barrier, w: np.ndarray, mu: float) -> float:
     return short + mu * barred
 
 
+def ridge_cost(barrier: Barrier, grad: np.ndarray) -> float:
+    """½ Σ grad²/l2 over coordinates with a ridge: what a gradient that is not zero costs the dual point."""
+    ridged = barrier.l2 > 0.0
+    return 0.5 * float((grad[ridged] ** 2 / barrier.l2[ridged]).sum())
+
+
+def gradient_cost(barrier: Barrier, grad: np.ndarray, sizes: np.ndarray, value: float) -> float:
+    """About how much a gradient that is not zero costs the dual point, on all coordinates.
+
+    ``sizes`` (d,) are those of the terms that the gradient adds up. Where neither a ridge nor a bound helps, slopes
+    are made smaller until they balance, and the objective of the losses, ``value``, shrinks with them.
+    """
+    ridged, width = barrier.l2 > 0.0, barrier.high - barrier.low
+    bounded = ~ridged & np.isfinite(width)
+    cost = ridge_cost(barrier, grad) + float((np.abs(grad[bounded]) * width[bounded]).sum())
+    if np.isfinite(barrier.radius):
+        return cost + barrier.radius * float(np.linalg.norm(grad[: barrier.covered]))
+    loose = ~ridged & ~bounded
+    if not loose.any():
+        return cost
+    sizes[: barrier.covered] = np.maximum(barrier.strength, 1e-3 * sizes[: barrier.covered])
+    share = float((np.abs(grad) / np.maximum(sizes, 1e-300))[loose].max())
+    return cost + min(share, 1.0) * value
+
+
 def linear_size(barrier: Barrier, curvatures: np.ndarray) -> float:
     """About how much the linear term can lower the objective, whose Hessian has a diagonal (d,) of ``curvatures``.
 

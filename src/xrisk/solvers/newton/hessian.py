@@ -6,13 +6,13 @@ from xrisk.data.products import scaled_norms, with_intercept
 from xrisk.inner.passes import pass_rows, score_count
 from xrisk.solvers.newton.algebra import positive_or_one
 from xrisk.solvers.newton.coupling import coupling_is_constrained
-from xrisk.solvers.newton.smoothed import SmoothedProblem
+from xrisk.solvers.newton.points import SmoothedProblem
 
-SPARE = 1e-2  # part of the ridge by which the Hessian may be off: rows that matter less are left out
+SPARE = 1e-2  # part of the ridge by which the Hessian may err: rows that matter less are left out
 
 
-def that_matter(task: SmoothedProblem, curvatures: np.ndarray, most: float) -> np.ndarray:
-    """Those that a Hessian is made of: all that matter, or in their place a sample of about ``most`` rows."""
+def rows_that_matter(task: SmoothedProblem, curvatures: np.ndarray, most: float) -> np.ndarray:
+    """The curvatures of the rows that a Hessian is made of: all that matter, or a sample of about ``most`` rows."""
     if score_count(task.inner) > 1 or not curvatures.any():
         return curvatures
     return (_sampled if curvatures.size > 2.0 * most else _without_least)(task, curvatures, most)
@@ -43,7 +43,7 @@ def _without_least(task: SmoothedProblem, h: np.ndarray, most: float) -> np.ndar
 
 def add_coupling(task: SmoothedProblem, curve: np.ndarray, J: np.ndarray, H: np.ndarray) -> None:
     """Add JᵀCJ to H (d, d), C being the Hessian of the coupling with curvatures ``curve``; J is overwritten."""
-    if coupling_is_constrained(task.coupling):  # what one gains in weight the others lose
+    if coupling_is_constrained(task.coupling):  # the weights of a block have a fixed sum
         blocks = J.reshape(*task.shape, H.shape[0])
         total = positive_or_one(curve.sum(axis=1))[:, None]
         blocks -= np.einsum("ij,ijk->ik", curve / total, blocks)[:, None, :]
