@@ -9,6 +9,7 @@ from xrisk.auto.choice import Stage, Staged
 from xrisk.certificate import NOTHING_PROVED, Certificate, between, certify_measured, is_perfect
 from xrisk.data.threads import Interrupted, give_way, uninterrupted
 from xrisk.inner.oracle import inner_count, inner_dim, inner_samples
+from xrisk.run.start import first_point
 from xrisk.solvers.base import PointToProve, Stop, known_stop
 from xrisk.solvers.full_batch import points_to_prove
 from xrisk.solvers.newton.points import START
@@ -58,7 +59,7 @@ def reached(tol: float, known: Certificate, size: float) -> Stop | None:
 
 
 def start_state(problem: Staged, solver: Any, x: np.ndarray) -> AutoState:
-    """The state at a start, which is certified if it is not zero."""
+    """The state at a start, which is certified unless it is that of a run that was given none."""
     with uninterrupted():  # there is no result without it
         first = float(problem.problem.value(x))
     warm = bool(x.any())
@@ -67,7 +68,7 @@ def start_state(problem: Staged, solver: Any, x: np.ndarray) -> AutoState:
         size = max(size, problem.stages[-1].task().linear_size)
     shape = (inner_count(problem.problem.inner), inner_dim(problem.problem.inner))
     known, has_weights = NOTHING_PROVED, solver.weights.shape == shape
-    if warm:
+    if warm and not np.array_equal(x, first_point(problem.problem, None)):
         with suppress(Interrupted):
             known = certify_measured(problem.measured(), PointToProve(x, solver.weights if has_weights else None))
     y = solver.weights if warm and has_weights else np.ones(shape)

@@ -102,8 +102,8 @@ def evaluate(F: Squares, w: np.ndarray, doubled: bool) -> SquaresPoint:
     slope_error = 2.0 * F.factor * wrong * (1.0 + 8.0 * EPS) + F.linear_error
     slope = 2.0 * F.factor * adjoint + F.linear
     slope_error += 4.0 * EPS * (np.abs(slope) + np.abs(F.linear)) + TINY
-    error = error_bound_of_squares + linear_error + wide
-    return SquaresPoint(w, value, error, squares + error_bound_of_squares, slope, slope_error)
+    value_error = error_bound_of_squares + linear_error + wide
+    return SquaresPoint(w, value, value_error, squares + error_bound_of_squares, slope, slope_error)
 
 
 def gradient_at(F: Squares, at: SquaresPoint) -> tuple[np.ndarray, np.ndarray]:

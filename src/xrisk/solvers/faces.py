@@ -1,4 +1,5 @@
 """Least squares over a domain: accelerated steps find the face of the minimiser, Newton's method the point on it."""
+# mypy: disable-error-code="empty-body"
 
 from typing import Any, NamedTuple
 

@@ -1,4 +1,5 @@
 """What makes a spec a full-batch method: its iteration, and the protocol that follows from the fields of its state."""
+# mypy: disable-error-code="empty-body"
 
 from collections.abc import Callable, Iterator
 from typing import Any

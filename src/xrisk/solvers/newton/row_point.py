@@ -1,6 +1,5 @@
 """A risk over single rows at one point: losses, the worst case among them, gradient, Hessian, estimated gap."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -175,7 +174,7 @@ def slope_gap(task: RowTask, point: RowPoint, grad: np.ndarray) -> float:
     return gradient_cost(task.barrier, grad, sizes, float(point.case.weights @ np.abs(point.losses)))
 
 
-def solve_with(task: RowTask, point: RowPoint) -> Callable[[np.ndarray], np.ndarray]:
+def solve_with(task: RowTask, point: RowPoint) -> Any:
     """g ↦ H⁻¹g, by a factorisation or by conjugate gradients, whichever costs less."""
     rows, scores, d = pass_rows(task.inner), score_count(task.inner), point.x.size
     live = np.count_nonzero(point.case.weights) / point.z.shape[0]
