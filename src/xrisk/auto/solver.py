@@ -153,24 +153,12 @@ def _(solver, state):
         check_state(METHOD_OF[type(state.run)], state.run)
 
 
-@known_stop.of(Auto)
-def _(solver, state):
-    return ENDINGS[state.ended]
-
-
-@known_certificate.of(Auto)
-def _(solver, state):
-    return bounds(state) if np.isfinite(state.primal) else None
-
-
-@known_value.of(Auto)
-def _(solver, state):
-    return state.value
-
-
-@known_gap.of(Auto)
-def _(solver, state):
-    return state.run.gap if state.begun and np.isfinite(state.value) else np.nan
+known_stop.of(Auto)(lambda solver, state: ENDINGS[state.ended])
+known_certificate.of(Auto)(lambda solver, state: bounds(state) if np.isfinite(state.primal) else None)
+known_value.of(Auto)(lambda solver, state: state.value)
+known_gap.of(Auto)(lambda solver, state: state.run.gap if state.begun and np.isfinite(state.value) else np.nan)
+on_all_rows.of(Auto)(lambda solver, state: bool(np.isfinite(state.value)))
+iterations_made.of(Auto)(lambda solver, state, asked: state.t)
 
 
 @known_slopes.of(Auto)
@@ -180,19 +168,9 @@ def _(solver, state):
     return known_slopes(METHOD_OF[type(state.run)], state.run)
 
 
-@on_all_rows.of(Auto)
-def _(solver, state):
-    return bool(np.isfinite(state.value))
-
-
 @known_phase.of(Auto)
 def _(solver, state):
     return known_phase(METHOD_OF[type(state.run)], state.run) if state.t else "start"
-
-
-@iterations_made.of(Auto)
-def _(solver, state, asked):
-    return state.t
 
 
 @passes_made.of(Auto)

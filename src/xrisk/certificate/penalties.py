@@ -55,14 +55,8 @@ def penalised_part(r):
     """(penalty, free): the penalty of all coordinates but the last ``free`` ones, which have none."""
 
 
-@penalised_part.otherwise
-def _(r):
-    return r, 0
-
-
-@penalised_part.of(Unpenalised)
-def _(r):
-    return r.penalty, r.free
+penalised_part.otherwise(lambda r: (r, 0))
+penalised_part.of(Unpenalised)(lambda r: (r.penalty, r.free))
 
 
 @generic
@@ -70,19 +64,10 @@ def distance_upper(domain, w):
     """An upper bound on ‖e‖₁ for some e with w + e in the domain: how far rounding has left w (d,) outside."""
 
 
-@distance_upper.of(NoPenalty)
-def _(domain, w):
-    return 0.0
-
-
-@distance_upper.of(NonNegative)
-def _(domain, w):
-    return _negative_part(w)
-
-
-@distance_upper.of(Hyperplane)
-def _(domain, w):
-    return _wider(abs(math.fsum([*w, -domain.total])))
+distance_upper.of(NoPenalty)(lambda domain, w: 0.0)
+distance_upper.of(NonNegative)(lambda domain, w: _negative_part(w))
+distance_upper.of(Hyperplane)(lambda domain, w: _wider(abs(math.fsum([*w, -domain.total]))))
+distance_upper.of(L1Ball)(lambda domain, w: _wider(max(math.fsum([*np.abs(w), -domain.radius]), 0.0)))
 
 
 @distance_upper.of(Simplex)
@@ -93,11 +78,6 @@ def _(domain, w):
 @distance_upper.of(SolidSimplex)
 def _(domain, w):
     return _negative_part(w) + _wider(max(math.fsum([*np.maximum(w, 0.0), -domain.total]), 0.0))
-
-
-@distance_upper.of(L1Ball)
-def _(domain, w):
-    return _wider(max(math.fsum([*np.abs(w), -domain.radius]), 0.0))
 
 
 @distance_upper.of(LeveragedBudget)
@@ -146,19 +126,13 @@ def penalty_rounding(r: Any, w: np.ndarray) -> float:
     return 4 * EPS * (w.size + 16) * terms + TINY * (1.0 + w.size * (1.0 + penalty_convexity(r)))
 
 
-@penalty_needs.otherwise
-def _(r):
-    return [(conjugate_upper, r)]
+penalty_needs.otherwise(lambda r: [(conjugate_upper, r)])
+penalty_needs.of(Tilted)(lambda r: penalty_needs(r.penalty))
 
 
 @penalty_needs.of(Restricted)
 def _(r):
     return [(conjugate_upper, r), (restricted_upper, r.domain), (conjugate_upper, r.penalty)]
-
-
-@penalty_needs.of(Tilted)
-def _(r):
-    return penalty_needs(r.penalty)
 
 
 @register_jitable

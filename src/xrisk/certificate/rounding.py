@@ -100,9 +100,7 @@ def risk_upper(rho, u):
     """An upper bound on ρ(u) without terms larger than the values u (n,), for large λ; inf where none is known."""
 
 
-@risk_upper.otherwise
-def _(rho, u):
-    return np.inf
+risk_upper.otherwise(lambda rho, u: np.inf)
 
 
 class ValueMoments(NamedTuple):
@@ -118,18 +116,11 @@ def moments_upper(rho, found):
     """`risk_upper` by the moments of the values."""
 
 
-@moments_upper.otherwise
-def _(rho, found):
-    return np.inf
+moments_upper.otherwise(lambda rho, found: np.inf)
 
 
-@risk_upper.of(KLRisk)
-@risk_upper.of(ChiSquareRiskA)
-@risk_upper.of(ChiSquareRiskB)
-@risk_upper.of(KLBallRisk)
-@risk_upper.of(ChiSquareBallRisk)
-def _(rho, u):
-    return moments_upper(rho, ValueMoments(u.mean(), u.var(), u.max() - u.min()))
+for _risk in (KLRisk, ChiSquareRiskA, ChiSquareRiskB, KLBallRisk, ChiSquareBallRisk):
+    risk_upper.of(_risk)(lambda rho, u: moments_upper(rho, ValueMoments(u.mean(), u.var(), u.max() - u.min())))
 
 
 @risk_upper.of(WithMasses)
@@ -144,29 +135,14 @@ def base_weights(rho, n):
     """The weights (n,) at which ρ* is zero, up to rounding of each."""
 
 
-@base_weights.otherwise
-def _(rho, n):
-    return np.full(n, 1.0 / n)
+base_weights.otherwise(lambda rho, n: np.full(n, 1.0 / n))
+base_weights.of(WithMasses)(lambda rho, n: rho.masses / math.fsum(rho.masses))
 
 
-@base_weights.of(WithMasses)
-def _(rho, n):
-    return rho.masses / math.fsum(rho.masses)
-
-
-@moments_upper.of(KLRisk)
-def _(rho, found):
-    return found.mean + found.width**2 / (8.0 * rho.lam)  # Hoeffding's lemma
-
-
-@moments_upper.of(ChiSquareRiskA)
-def _(rho, found):
-    return found.mean + found.variance / (2.0 * rho.lam)  # the maximum over weights of either sign
-
-
-@moments_upper.of(ChiSquareRiskB)
-def _(rho, found):
-    return found.mean + found.variance / (4.0 * rho.lam)
+# Hoeffding's lemma; the maximum over weights of either sign
+moments_upper.of(KLRisk)(lambda rho, found: found.mean + found.width**2 / (8.0 * rho.lam))
+moments_upper.of(ChiSquareRiskA)(lambda rho, found: found.mean + found.variance / (2.0 * rho.lam))
+moments_upper.of(ChiSquareRiskB)(lambda rho, found: found.mean + found.variance / (4.0 * rho.lam))
 
 
 @moments_upper.of(KLBallRisk)
@@ -188,20 +164,14 @@ def loss_rounding(loss):
     """Relative error of ℓ and ℓ* as computed, in units of EPS, without that of their argument."""
 
 
-@outer_terms.of(CVaRHinge)
-@outer_terms.of(ChiSquareA)
-@outer_terms.of(ChiSquareB)
-@outer_terms.of(Exponential)
-@outer_terms.of(HardNonsmooth)
-@outer_terms.of(HardSmooth)
-@outer_terms.of(Identity)
-@outer_terms.of(LogisticOuter)
-@outer_terms.of(Power)
-@outer_terms.of(Softplus)
-@outer_terms.of(Square)
 def usual_outer_terms(f, u):
     """|f(u)| + |f′(u) u|, of a function that adds up nothing larger than itself."""
     return abs(outer_value(f, u)) + abs(outer_slope(f, u) * u)
+
+
+USUAL = (CVaRHinge, ChiSquareA, ChiSquareB, HardNonsmooth, HardSmooth, Identity, LogisticOuter, Softplus, Square)
+for _outer in (*USUAL, Exponential, Power):
+    outer_terms.of(_outer)(usual_outer_terms)
 
 
 @outer_terms.of(Scaled)
@@ -217,18 +187,13 @@ def _(f, u):
     return outer_terms(f.f, at) + abs(y) * (abs(u) + abs(at)) + f.nu * y * y
 
 
-@outer_conjugate_terms.of(CVaRHinge)
-@outer_conjugate_terms.of(ChiSquareA)
-@outer_conjugate_terms.of(ChiSquareB)
-@outer_conjugate_terms.of(HardNonsmooth)
-@outer_conjugate_terms.of(HardSmooth)
-@outer_conjugate_terms.of(Identity)
-@outer_conjugate_terms.of(LogisticOuter)
-@outer_conjugate_terms.of(Softplus)
-@outer_conjugate_terms.of(Square)
 def usual_outer_conjugate_terms(f, y):
     """|f*(y)|, of a conjugate that adds up nothing larger than itself."""
     return abs(outer_conjugate(f, y))
+
+
+for _outer in USUAL:
+    outer_conjugate_terms.of(_outer)(usual_outer_conjugate_terms)
 
 
 @outer_conjugate_terms.of(Exponential)
@@ -278,10 +243,8 @@ def _(f, y):
     return total
 
 
-@block_conjugate_terms.of(MaxOuter)
-@block_conjugate_terms.of(TopSum)
-def _(f, y):
-    return 0.0
+block_conjugate_terms.of(MaxOuter)(lambda f, y: 0.0)
+block_conjugate_terms.of(TopSum)(lambda f, y: 0.0)
 
 
 @block_conjugate_terms.of(LogSumExp)
@@ -289,23 +252,12 @@ def _(f, y):
     return (1.0 + math.log(y.size)) / f.beta
 
 
-@risk_terms.of(MaxRisk)
-@risk_terms.of(CVaRRisk)
-def _(rho, n):
-    return 0.0
-
-
-@risk_terms.of(ChiSquareRiskA)
-@risk_terms.of(ChiSquareRiskB)
-@risk_terms.of(KLRisk)
-def _(rho, n):
-    return rho.lam * (2.0 + math.log(n))
-
-
-@risk_terms.of(KLBallRisk)
-@risk_terms.of(ChiSquareBallRisk)
-def _(rho, n):
-    return rho.strength * (2.0 + math.log(n))
+for _risk in (MaxRisk, CVaRRisk):
+    risk_terms.of(_risk)(lambda rho, n: 0.0)
+for _risk in (ChiSquareRiskA, ChiSquareRiskB, KLRisk):
+    risk_terms.of(_risk)(lambda rho, n: rho.lam * (2.0 + math.log(n)))
+for _risk in (KLBallRisk, ChiSquareBallRisk):
+    risk_terms.of(_risk)(lambda rho, n: rho.strength * (2.0 + math.log(n)))
 
 
 @risk_terms.of(WithMasses)

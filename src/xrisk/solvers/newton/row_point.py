@@ -66,19 +66,10 @@ def risk_smoothing(rho, amount, n):
     """The strength by which a risk over n rows is smoothed, such that it costs about ``amount`` at most."""
 
 
-@risk_smoothing.of(CVaRRisk)
-def _(rho, amount, n):
-    return 2.0 * max(rho.alpha, 1.0 / n) * amount  # the divergence is at most 1/(2α)
-
-
-@risk_smoothing.of(KLRisk)
-def _(rho, amount, n):
-    return max(amount / MOST_DIVERGENCE - rho.lam, 0.0)
-
-
-@risk_smoothing.of(ChiSquareRiskA)
-def _(rho, amount, n):
-    return max(amount - rho.lam, 0.0)
+risk_smoothing.of(CVaRRisk)(lambda rho, amount, n: 2.0 * max(rho.alpha, 1.0 / n) * amount)  # divergence ≤ 1/(2α)
+risk_smoothing.of(KLRisk)(lambda rho, amount, n: max(amount / MOST_DIVERGENCE - rho.lam, 0.0))
+risk_smoothing.of(ChiSquareRiskA)(lambda rho, amount, n: max(amount - rho.lam, 0.0))
+risk_smoothing.of(WithMasses)(lambda rho, amount, n: risk_smoothing(rho.risk, amount, n))
 
 
 @risk_smoothing.of(KLBallRisk)
@@ -87,19 +78,12 @@ def _(rho, amount, n):
     return max(amount / min(max(rho.radius, 1e-3), MOST_DIVERGENCE) - rho.strength, 0.0)
 
 
-@risk_smoothing.of(WithMasses)
-def _(rho, amount, n):
-    return risk_smoothing(rho.risk, amount, n)
-
-
 @generic
 def at_rows(rho, chosen):
     """The risk over the chosen rows alone."""
 
 
-@at_rows.otherwise
-def _(rho, chosen):
-    return rho
+at_rows.otherwise(lambda rho, chosen: rho)
 
 
 @at_rows.of(WithMasses)
