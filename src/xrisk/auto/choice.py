@@ -1,4 +1,4 @@
-"""Which method for which problem: everything about that is decided here."""
+"""Which method solves which problem: all of that is decided in this file."""
 
 from collections.abc import Callable, Sequence
 from functools import cache, partial
@@ -25,38 +25,41 @@ from xrisk.solvers.newton.smoothed import smoothed_problem
 from xrisk.solvers.newton.solver import MAX_VARIABLES, Newton
 
 SAMPLE_TOL = 0.02  # to which samples of the rows are solved
-EXACT = 1e-9  # what is asked of a method whose last step is exact, whatever the tolerance
+EXACT = 1e-9  # tolerance of a method whose last step is exact, whatever the one of the run
 MANY_COLUMNS = 100
-FEW_ROWS = 6  # for each column: of so few, those in a tail change from step to step
+FEW_ROWS = 6  # for each column: with so few, those in a tail change from step to step
 LARGEST_JACOBIAN = 2.5e7  # numbers
 
-Kind = tuple[Callable[[Problem], bool], Callable[[float], Any]]  # of problems, and the method of a tolerance for them
+Kind = tuple[Callable[[Problem], bool], Callable[[float], Any]]  # whether a problem is one, and its method by tol
 ONLY_BY_CUTS: Kind = (needs_cuts, Bundle)
 CHEAPER_BY_CUTS: Kind = (cheaper_by_cuts, Bundle)
 
 
 def choose(problem: Problem, general: Any, special: Sequence[Kind]) -> Any:
-    """The solver of a problem: a method that is ``special`` to problems of its kind, or the ``general`` one."""
+    """The solver of a problem: the first ``special`` method that is for problems of its kind, or the ``general`` one.
+
+    `Auto` and `exact` ask for theirs. All that `Auto` does itself, one method after another, is `planned`.
+    """
     return next((method(general.tol) for suits, method in special if suits(problem)), general)
 
 
 class Stage(NamedTuple):
     """A method on the problem, or on a sample of its rows."""
 
-    task: Any  # () → the problem as the method works on it; prepared when first called, which takes passes
+    task: Any  # () → the problem as the method works on it; the first call prepares it, which takes passes
     solver: Any
     on_all_rows: bool
     least_tol: float = 0.0  # the tolerance of the method lies
     most_tol: float = np.inf  # between these two
-    step_seconds: float = 0.0  # on a sample that shows how many iterations the next stage takes: expected of each
-    other_seconds: float = np.inf  # and of all those of the stage after that, which may be cheaper
+    step_seconds: float = 0.0  # of an iteration of the next stage, if a sample shows how many it takes
+    other_seconds: float = np.inf  # of all iterations of the stage after it, which may be cheaper
 
 
 class Staged(NamedTuple):
     """The problem as `Auto` works on it."""
 
     problem: Problem
-    measured: Callable[[], Measured]  # for certificates; when first asked for
+    measured: Callable[[], Measured]  # for certificates, on the first call
     stages: tuple[Stage, ...]
     samples: int  # of all rows
     is_linear_in_part: bool  # the penalty has a linear term
@@ -93,7 +96,7 @@ def _by_rows(problem: Problem, auto: Any) -> list[Stage]:
 
 
 def _by_cost(problem: Problem, auto: Any, barrier: Barrier, task: Callable[[], SmoothedProblem]) -> list[Stage]:
-    """The cheapest of three methods, on a sample first where that pays; on it the same one, or L-BFGS to learn."""
+    """The cheapest of three methods; on a sample first where that pays, by the same method or by L-BFGS."""
     g, costs = as_linear_groups(problem.inner), expected(auto, problem)
     knows_coupling = has_gradients(g) and not has_kinks(g) and not barrier_count(barrier)
     steps = auto.lbfgs_steps if knows_coupling else auto.blind_steps
@@ -125,9 +128,9 @@ def _by_newton(problem: Problem, task: Callable[[], SmoothedProblem]) -> list[St
 
 
 def _has_few_rows(problem: Problem) -> bool:
-    """Whether a tail over single rows is for `Newton`, all weights of which are positive: it has many columns.
+    """Whether a tail over single rows has so few that `Newton` takes it, whose weights are all positive.
 
-    `RowNewton` solves for the rows in the tail alone; where columns are as many, those left out take their places.
+    `RowNewton` steps by the rows in the tail alone; where columns are as many, other rows take their places.
     """
     n, d = inner_count(problem.inner), inner_size(problem.inner)
     small = MANY_COLUMNS <= d <= MAX_VARIABLES and n * d <= LARGEST_JACOBIAN

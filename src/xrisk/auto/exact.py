@@ -9,7 +9,7 @@ from xrisk.solvers.newton.solver import Newton
 def exact(problem: Problem, *, tol: float = 1e-9, max_steps: int = 400) -> Result:
     """Minimise a convex problem of linear scores to ``tol`` relative to its objective, by `xrisk.solvers.Newton`.
 
-    Losses in the tail of pairs, with a ridge, are left to `xrisk.solvers.Bundle`.
+    `xrisk.solvers.Bundle` takes losses in the tail of pairs, with a ridge.
 
     Parameters
     ----------
@@ -19,12 +19,12 @@ def exact(problem: Problem, *, tol: float = 1e-9, max_steps: int = 400) -> Resul
     tol : float
         Accepted suboptimality relative to the objective.
     max_steps : int
-        Newton steps after which it gives up; ten times as many of `Bundle`, which are cheaper.
+        Newton steps at most; ten times as many of `Bundle`, which are cheaper.
 
     Returns
     -------
     Result
-        With the dual weights and slopes of the losses that `xrisk.certify` proves it by.
+        With the dual weights and slopes of the losses that `xrisk.certify` needs.
 
     Examples
     --------

@@ -158,7 +158,7 @@ known_certificate.of(Auto)(lambda solver, state: bounds(state) if np.isfinite(st
 known_value.of(Auto)(lambda solver, state: state.value)
 known_gap.of(Auto)(lambda solver, state: state.run.gap if state.begun and np.isfinite(state.value) else np.nan)
 on_all_rows.of(Auto)(lambda solver, state: bool(np.isfinite(state.value)))
-iterations_made.of(Auto)(lambda solver, state, asked: state.t)
+iterations_made.of(Auto)(lambda solver, state, requested: state.t)
 
 
 @known_slopes.of(Auto)

@@ -29,18 +29,18 @@ class NotBegun(NamedTuple):
 
 
 class AutoState(NamedTuple):
-    w: np.ndarray  # (d,) the best parameters seen, those of a sample while one is solved
+    w: np.ndarray  # (d,) the best parameters so far, those of a sample while one is solved
     y: np.ndarray  # (n, m) dual weights
     run: Any  # state of the method of the stage, `NotBegun` before it has one
     begun: int  # 1 once it has one
     stage: int
-    tol: float  # what the method is asked for
+    tol: float  # of the method
     value: float  # objective at w; NaN while only a sample is known
     first: float  # objective at the start
     on_sample: float  # objective of the sample, while one is solved
     primal: float  # proved upper bound on the objective at w
     dual: float  # proved lower bound on the optimum
-    size: float  # objective of a constant model, or what a linear term can take from it
+    size: float  # objective of a constant model, or by how much a linear term can lower it
     tries: int  # certificates in a row without progress
     ended: int  # 0 while running
     values: float  # full passes for values, those over a sample in part
@@ -100,14 +100,14 @@ def auto_step(problem: Staged, solver: Any, state: AutoState, rng: Any) -> AutoS
 
 def _iterated(problem: Staged, stage: Stage, state: AutoState, rng: Any) -> AutoState:
     task, before = stage.task(), state.run
-    run = stage.solver._replace(tol=_asked(stage, state)).advance(task, before, 1, rng)
+    run = stage.solver._replace(tol=_tolerance(stage, state)).advance(task, before, 1, rng)
     waited = before.ended and before.t  # the certificate was interrupted
     passes = np.array([run.values - before.values, run.gradients - before.gradients])
     state = state._replace(run=run, t=state.t if waited else state.t + 1)
     return _counted(state, passes, inner_samples(task.inner) / problem.samples)
 
 
-def _asked(stage: Stage, state: AutoState) -> float:
+def _tolerance(stage: Stage, state: AutoState) -> float:
     return min(max(state.tol, stage.least_tol), stage.most_tol)
 
 
@@ -133,9 +133,9 @@ def _followed(problem: Staged, solver: Any, state: AutoState) -> AutoState:
         return _begin(problem, state._replace(w=run.w), _after(problem, state), 2.0 * run.theta)
     state, progress = _certified(problem, solver, _with_best(stage, state))
     enough, stop = reached(solver.tol, bounds(state), state.size), known_stop(stage.solver, run)
-    finer = _asked(stage, state) > max(LEAST_TOL, stage.least_tol)
+    finer = _tolerance(stage, state) > max(LEAST_TOL, stage.least_tol)
     more = finer and stop is Stop.CONVERGED and state.tries + 1 < TRIES
-    is_start = run.value > state.value >= state.first  # it may be as good as the tolerance, but it is no model
+    is_start = run.value > state.value >= state.first  # which may be within the tolerance, but is no model
     if enough and not (is_start and more):
         return state._replace(ended=ENDINGS.index(enough))
     give_way()  # a certificate that was cut short does not count
@@ -174,22 +174,23 @@ def _begin(problem: Staged, state: AutoState, number: int, smoothing: float) -> 
 def _first_run(stage: Stage, task: Any, state: AutoState, smoothing: float) -> tuple[Any, AutoState]:
     """The method of a stage at the parameters found so far, or at the start where a sample has found none better."""
     rng, zero = np.random.default_rng(0), state.w * 0.0
-    run = _smoothed(stage.solver, min(smoothing, START)).init(task, state.w, rng)
+    run = _method(stage, state, min(smoothing, START)).init(task, state.w, rng)
     if not (stage.on_all_rows and np.isnan(state.value)):
         return run, state
     state = state._replace(w=zero, value=state.first, on_sample=np.inf)
-    return (_smoothed(stage.solver, START).init(task, zero, rng) if run.value > state.first else run), state
+    return (_method(stage, state, START).init(task, zero, rng) if run.value > state.first else run), state
 
 
-def _smoothed(method: Any, smoothing: float) -> Any:
-    """The method with its first smoothing, if it has one."""
+def _method(stage: Stage, state: AutoState, smoothing: float) -> Any:
+    """The method of a stage with its tolerance and, if it has one, its first smoothing."""
+    method = stage.solver._replace(tol=_tolerance(stage, state))
     return method._replace(smoothing=smoothing) if "smoothing" in method._fields else method
 
 
 def _certified(problem: Staged, solver: Any, state: AutoState) -> tuple[AutoState, bool]:
     """The state at the point of which most is proved, with the better bounds, and whether they have changed much.
 
-    An objective may drown in the cost of a risk: where an earlier point seems better, that too is proved.
+    The objective may be small beside the cost of a risk: where an earlier point seems better, it is certified too.
     """
     stage, run, known, old = problem.stages[state.stage], state.run, problem.measured(), bounds(state)
     task, before = stage.task(), known.passes.copy()
@@ -210,4 +211,4 @@ def _certified(problem: Staged, solver: Any, state: AutoState) -> tuple[AutoStat
         state = state._replace(y=stage.solver.dual(task, run))
     passes = known.passes - before + task.passes - own
     state = _counted(state._replace(primal=better.primal, dual=better.dual), passes)
-    return state, not better.gap > 0.9 * old.gap  # the relative gap is 1 for any bound far below zero
+    return state, not better.gap > 0.9 * old.gap  # the relative gap is 1 for every bound far below zero

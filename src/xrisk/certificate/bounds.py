@@ -44,28 +44,28 @@ def certify(problem: Problem, result: Any) -> Certificate:
 
         D(q, v) = −ρ*(q) − Σᵢ qᵢ meanⱼ ℓ*(vᵢⱼ) − r*(−Σᵢ qᵢ meanⱼ vᵢⱼ xᵢⱼ)
 
-    is below the optimum. Tried are the weights of the solver and those of the worst case at ``result.w``, with the
-    slopes of the solver and those of the losses there; the best bound is kept. Both sides allow for rounding: they
-    hold for the real numbers that the arrays of the problem stand for.
+    is below the optimum. It tries the weights of the solver and those of the worst case at ``result.w``, with the
+    slopes of the solver and those of the losses at ``result.w``, and keeps the best bound. Both sides allow for
+    rounding: they hold for the real numbers that the arrays of the problem stand for.
 
     Parameters
     ----------
     problem : Problem
         Inner functions with full passes (group means of a linear or softmax model, means over pairs of rows), and an
-        outer function or risk, loss and penalty whose rounding is known: a proof refuses what it does not know. Of
-        losses in the tail of pairs the cuts at the point and at zero are tried; the run of `Bundle` proves more.
+        outer function or risk, loss and penalty whose rounding is known; unknown parts are refused. For losses in the
+        tail of pairs it tries the cuts at the point and at zero; a run of `Bundle` proves more.
     result : Result, or anything with ``w`` and, if known, ``dual`` (n, m) and ``slopes``
-        The point and the dual weights; these need not be feasible, they are moved to where they are.
+        The point and the dual weights; these need not be feasible, they are projected.
 
     Returns
     -------
     Certificate
         Outside the domain of the penalty, and where the objective overflows, ``primal = inf``. The gap of an exact
         solution is small where r* is finite everywhere (l2, elastic net, ball, box), for l1, and with one intercept.
-        Where r* is infinite on the way to 0 (no penalty, the non-negative numbers, more than one free coordinate)
-        slopes 0 may be all that is left, and the bound that of losses that are not negative. Affine losses have but
-        one slope: under a risk or a maximum, where r* is infinite there, ``dual = -inf``. Where either side is
-        infinite, so are ``gap`` and ``relative``.
+        Where r* is infinite on the way to 0 (no penalty, the non-negative numbers, more than one free coordinate),
+        slopes of 0 may be the only feasible ones, and prove only that losses are not negative. Affine losses have one
+        slope: under a risk or a maximum, where r* is infinite at it, ``dual = -inf``. Where either side is infinite,
+        so are ``gap`` and ``relative``.
 
     Examples
     --------
@@ -86,10 +86,10 @@ def certify(problem: Problem, result: Any) -> Certificate:
 
 
 def certify_measured(known: "Measured", result: Any, enough: float = 0.0) -> Certificate:
-    """The certificate of a problem whose rows have been measured, as `certify`: in two full passes if all goes well.
+    """The certificate of a problem whose rows have been measured, as `certify`: in two full passes at best.
 
-    The solver's own weights and slopes are tried first, others only while the relative gap is above ``enough``, and
-    until passes are asked to stop: a bound that is found is proved.
+    The solver's own weights and slopes are tried first, others only while the relative gap is above ``enough``. When
+    passes are interrupted, the bound found so far is returned.
     """
     problem = known.problem
     w = _point(problem, result)

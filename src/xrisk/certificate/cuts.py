@@ -5,8 +5,8 @@ and slopes v of the losses at any scores prove
 
     F(w) ≥ Σ qᵢ pⱼ (vᵢⱼ side·⟨xᵢ − xⱼ, w⟩ − ℓ*(vᵢⱼ))    for all w,
 
-a linear function of w; at the scores of w, with the weights of the worst case there, it touches F. A mixture of cuts is
-a cut, and c + ⟨s, w⟩ ≤ F(w) proves min F + r ≥ c − r*(−s). Everything allows for rounding, as in `certify`.
+a linear function of w. At the scores of a point, with the weights of its worst case, it touches F there. A mixture of
+cuts is a cut, and c + ⟨s, w⟩ ≤ F(w) proves min F + r ≥ c − r*(−s). Everything allows for rounding, as in `certify`.
 """
 
 import math
@@ -160,8 +160,8 @@ def _rounding(g: Tail, sizes: Sizes, w: np.ndarray, found: Any, scores: Any) -> 
 def cut_bounds(problem: Problem, w: np.ndarray) -> tuple[float, float]:
     """Bounds (primal, dual) at w, by the cuts that touch at w and at zero, and mixtures of the two: two full passes.
 
-    Where F is smooth at a minimiser the cut there proves it to be one; at a kink it takes cuts from all sides, which
-    `Bundle` collects.
+    Where F is smooth at a minimiser, its cut alone is a proof; at a kink it takes cuts from all sides, which `Bundle`
+    collects.
     """
     sizes = cut_sizes(problem.inner)
     at_w, zero = (cut_at(problem.inner, sizes, problem.outer, point) for point in (w, np.zeros_like(w)))

@@ -25,8 +25,8 @@ Choice = tuple[Weights, Candidate]
 def line_of(known: Measured, weights: Weights, slopes: Candidate) -> Line:
     """What weights and slopes prove of all but the penalty; slopes are made smaller where r* would be infinite.
 
-    The domain of ℓ* allows it. An affine loss has no other slopes than its own: there the weights are made smaller,
-    where the domain of f* allows it.
+    The domain of ℓ* allows it. An affine loss has a single slope: the weights are made smaller instead, where the
+    domain of f* allows it.
     """
     problem = known.problem
     by_weights = inner_is_affine(problem.inner) and not is_risk(problem.outer)

@@ -26,32 +26,32 @@ def best_mixture(Q: np.ndarray, c: np.ndarray, start: np.ndarray) -> np.ndarray:
     if not share.any():
         share[np.argmin(c + 0.5 * np.diag(Q))] = 1.0
     share /= share.sum()
-    held = share > 0.0
+    kept = share > 0.0
     for _ in range(MOST * c.size):
-        share = _settled(Q, c, share, held)
+        share = _settled(Q, c, share, kept)
         slopes = Q @ share + c
         entering = int(np.argmin(slopes))
         short = float(share @ slopes) - float(slopes[entering])
-        held = share > 0.0
-        if held[entering] or short <= ACCURACY * float(share @ (np.abs(slopes) + np.abs(c))):
+        kept = share > 0.0
+        if kept[entering] or short <= ACCURACY * float(share @ (np.abs(slopes) + np.abs(c))):
             break
-        held[entering] = True
+        kept[entering] = True
     return share
 
 
-def _settled(Q: np.ndarray, c: np.ndarray, share: np.ndarray, held: np.ndarray) -> np.ndarray:
-    """The minimiser on the face of the support; items that would be negative there are dropped, one after another."""
-    held = held.copy()
+def _settled(Q: np.ndarray, c: np.ndarray, share: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """The minimiser on the face of the support; items that would be negative are dropped, one after another."""
+    kept = kept.copy()
     while True:
         aim = np.zeros(c.size)
-        aim[held] = _on_face(Q[np.ix_(held, held)], c[held])
+        aim[kept] = _on_face(Q[np.ix_(kept, kept)], c[kept])
         if not (aim < 0.0).any():
             return aim / aim.sum()
         falling = aim < 0.0
         parts = np.where(falling, share / np.where(falling, share - aim, 1.0), np.inf)
         first = int(np.argmin(parts))
         share = np.maximum(share + float(parts[first]) * (aim - share), 0.0)
-        share[first], held[first] = 0.0, False
+        share[first], kept[first] = 0.0, False
         share /= share.sum()
 
 

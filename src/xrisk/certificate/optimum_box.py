@@ -1,7 +1,7 @@
 """Columns with a negligible ridge: cuts bound where the optimum can be, which bounds the cost of rounding a slope.
 
 A slope is known up to the rounding of sums over all rows. Where a column is large that is a large number, and
-r*(−slope) of a ridge that is negligible there makes it larger still: the error counts by its square over the ridge.
+r*(−slope) of a ridge that is negligible for it makes it larger still: the error counts by its square over the ridge.
 But all w with F(w) + r(w) ≤ primal satisfy, for a mixture offset + ⟨s, w⟩ of cuts and any t > 0,
 
     primal ≥ offset + ⟨s − t e_j, w⟩ + r(w) + t w_j ≥ D + t w_j,    so that w_j ≤ (primal − D)/t,

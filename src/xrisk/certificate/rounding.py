@@ -177,8 +177,8 @@ for _outer in (*USUAL, Exponential, Power):
 @outer_terms.of(Scaled)
 def _(f, u):
     at = f.slope * u + f.shift
-    moved = abs(outer_slope(f.f, at)) * (abs(f.slope * u) + abs(f.shift))
-    return f.factor * (outer_terms(f.f, at) + moved) + abs(f.constant)
+    argument = abs(outer_slope(f.f, at)) * (abs(f.slope * u) + abs(f.shift))
+    return f.factor * (outer_terms(f.f, at) + argument) + abs(f.constant)
 
 
 @outer_terms.of(Smoothed)

@@ -76,7 +76,7 @@ def project_weights(rho, q):
 
 
 def of_blocks(f: Any, y: np.ndarray) -> Weights:
-    """The weights of an outer function nearest to y (n, m), which is moved there."""
+    """The weights of an outer function that y (n, m) is moved to."""
     n, m = y.shape
     conjugates, sizes = np.empty((2, n))
     worthwhile(project_blocks, y.size, f)(f, y, conjugates, sizes)

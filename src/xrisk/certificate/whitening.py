@@ -9,7 +9,7 @@ from xrisk.certificate.rounding import EPS
 from xrisk.certificate.squares import Squares
 
 WHITENINGS = 6
-NEAR, NEAREST = 0.5, 1e-3  # of ‖WᵀHW − I‖, at most, and where it is near enough
+NEAR, NEAREST = 0.5, 1e-3  # ‖WᵀHW − I‖ at most, and where no more rounds are needed
 
 
 class Whitening(NamedTuple):

@@ -207,7 +207,7 @@ class _Run:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """What tells the checkpoints of this run from others; all data are read for it, once."""
+        """What identifies the checkpoints of this run; all data are read for it, once."""
         return fingerprint(self.problem, self.solver)
 
     @contextlib.contextmanager
@@ -286,7 +286,7 @@ class _Run:
         return bisect_left(range(1, most + 1), True, key=beyond) if beyond(most) else most
 
     def advance(self, speed: float) -> tuple[float, Stop | None]:
-        """One chunk, at most up to the next point of the trace: the iterations per second seen, and why it was cut."""
+        """One chunk, at most up to the next point of the trace: its iterations per second, and why it was cut short."""
         done, stop = self.progress, None
         steps = self.affordable(self.trace.due(done.iterations) - done.iterations)
         steps = int(max(1, min(steps, speed * min(CHUNK_SECONDS, self.seconds_left()))))

@@ -35,7 +35,7 @@ TRIALS = 12  # points of a line search
 SHORTER = 3  # shorter steps in a row, after which the cuts found on the way are all that the iteration adds
 HALVINGS = 4  # points on the way to the minimiser of the model, each half as far, tried one after another
 STUCK = 60  # iterations in a row without progress, after which rounding has ended it
-MANY_PAIRS = 100_000  # from here on cuts took a fifth of the time of passes over all pairs, or less
+MANY_PAIRS = 100_000  # of more, cuts took at most a fifth of the time of passes over all pairs
 FAR = 10.0  # scores of points on either side of a column
 ENDINGS = (None, Stop.CONVERGED, Stop.ROUNDING, Stop.PERFECT)  # by the number a state keeps
 
@@ -83,8 +83,8 @@ class BundleTask(NamedTuple):
 
 class BundleState(NamedTuple):
     w: np.ndarray  # (d,) the best point
-    y: np.ndarray  # (n, 1) weights of the rows i there
-    slope: np.ndarray  # (d,) that of its cut
+    y: np.ndarray  # (n, 1) weights of the rows i at w
+    slope: np.ndarray  # (d,) of the cut at w
     cuts: Cuts
     share: np.ndarray  # (capacity,) of the cuts in the mixture that proves most
     aim: np.ndarray  # (d,) the minimiser of the model
@@ -175,7 +175,7 @@ class Bundle(NamedTuple):
         cuts = Cuts(np.zeros((self.cuts, d)), blank, blank.copy(), blank.copy(), 0)
         y, memory = np.ones((inner_count(task.inner), 1)), no_memory(self.memory, d)
         state = BundleState(w, y, w, cuts, blank.copy(), w, task.box.radius, memory)
-        state = _evaluated(task, state, w)  # where it may collapse to: a start must be better
+        state = _evaluated(task, state, w)  # the solution may be zero: a start must be better
         if x.any():
             state = _evaluated(task, state, x.astype(np.float64))
         for far in _far_points(task):

@@ -28,12 +28,14 @@ from xrisk.solvers.newton.points import (
     at_smoothing,
     check_smoothing,
     dual_of,
+    ending_at,
     evaluate,
     first_point,
     gradient,
     has_kinks,
     line_search,
     objective_gradient,
+    point_of,
     row_terms,
     shortfall,
     stationarity,
@@ -158,18 +160,15 @@ def lbfgs_step(task: SmoothedProblem, solver: SmoothedLBFGS, state: LBFGSState) 
         along = float(state.grad @ dx)
     if not along < 0.0 or state.since > STUCK:
         return state._replace(ended=ENDINGS.index(Stop.ROUNDING))
-    start, top = _point(task, state)._replace(along=along), 0.995 * longest_step(task.barrier, state.x, dx)
+    start, top = (
+        point_of(task, state, state.curve)._replace(along=along),
+        0.995 * longest_step(task.barrier, state.x, dx),
+    )
     point = line_search(task, start, dx, scores_at(task.inner, dx), top, has_gradients(task.inner))
     if point is start:
         return state._replace(ended=ENDINGS.index(Stop.ROUNDING))
     new = _state_at(task, solver, point, _gradients(task, point), state.memory, state.best, state.since)
     return new._replace(memory=_remembered(state.memory, new.x - state.x, _gradient_change(task, state, new)))
-
-
-def _point(task: SmoothedProblem, state: LBFGSState) -> Point:
-    """The point of a state."""
-    y, curve = state.y.reshape(task.shape), state.curve
-    return Point(state.x, state.z, state.sums, state.shift, y, curve, state.theta, 0.0)
 
 
 def direction(task: SmoothedProblem, state: LBFGSState) -> np.ndarray:
@@ -225,18 +224,14 @@ def _state_at(
         slopes, curvature = float(np.abs(coefs[:scores]).sum()), float(coefs[1:2].sum())
     curvature = curvature if scores == 1 else 0.25
     value, short = shortfall(task, point)
-    gap, ended = short + stationarity(task, point, grad, slopes), 0
+    gap = short + stationarity(task, point, grad, slopes)
     metric = barrier_diagonal(task.barrier, point.x, point.theta * task.barrier_size) + point.theta * task.ridge
     metric += curvature * task.columns**2
-    if gap <= solver.tol * abs(value):
-        ended = ENDINGS.index(Stop.CONVERGED)
-    elif not value > -1e7 * task.size:
-        ended = ENDINGS.index(Stop.UNBOUNDED)
     return LBFGSState(
         from_centred(task.centre, point.x), point.x, point.z, point.sums if known else np.zeros((0, 0)), point.shift,
         dual_of(task, point).y, point.curve, grad, inner, np.maximum(metric, 1e-300), point.theta,
         point.theta * task.loss_size, value, short, gap, min(gap, best), 0 if gap < 0.999 * best else since + 1,
-        ended, memory,
+        ENDINGS.index(ending_at(task, solver.tol, value, gap)), memory,
     )  # fmt: skip
 
 
@@ -256,7 +251,7 @@ def _less_smoothing(task: SmoothedProblem, solver: SmoothedLBFGS, state: LBFGSSt
     enough = state.short <= goal or state.theta < LEAST_SMOOTHING
     if enough or state.gap - state.short > BALANCE * state.short:
         return state
-    theta, point = state.theta * max(CUT, min(goal / state.short, 1.0)), _point(task, state)
+    theta, point = state.theta * max(CUT, min(goal / state.short, 1.0)), point_of(task, state, state.curve)
     if state.inner.slopes.size and not has_kinks(task.inner):
         inner, point = state.inner, at_smoothing(task, point, theta)
     else:

@@ -260,7 +260,7 @@ def fix_points(barrier: Barrier) -> tuple[Barrier, np.ndarray, np.ndarray]:
         if most.sum() <= barrier.total * (1.0 + 1e-12):
             fixed[: barrier.covered], place[: barrier.covered] = True, most
             barrier = barrier._replace(total=np.nan)
-        else:  # no weight can reach a cap above the sum of all
+        else:  # a cap above the sum of all is no bound
             barrier = barrier._replace(high=np.where(barrier.high < barrier.total, barrier.high, np.inf))
     low, high = np.where(fixed, -np.inf, barrier.low), np.where(fixed, np.inf, barrier.high)
     return barrier._replace(low=low, high=high), fixed, place

@@ -1,4 +1,4 @@
-"""Newton's method for composite functions: inner functions are expanded, their coupling is kept as it is."""
+"""Newton's method for composite functions: inner functions are expanded to second order, their coupling is not."""
 
 from typing import Any, NamedTuple
 
@@ -30,11 +30,13 @@ from xrisk.solvers.newton.points import (
     SmoothedProblem,
     check_smoothing,
     dual_of,
+    ending_at,
     evaluate_along,
     first_point,
     has_kinks,
     next_step,
     objective_gradient,
+    point_of,
     shortfall,
     stationarity,
     visit_of,
@@ -93,7 +95,7 @@ RIDGED_GROUPS = Need(
 
 
 class CompositeNewton(NamedTuple):
-    """Newton's method for composite functions: every inner function to second order, their coupling as it is.
+    """Newton's method for composite functions: inner functions expanded to second order, their coupling exact.
 
     With u = g(x), J its Jacobian and H = Σ yᵢ∇²gᵢ(x)/n the Hessian under the weights y of the last iteration, the step
     is the minimiser of a model::
@@ -170,7 +172,7 @@ def composite_step(task: SmoothedProblem, solver: CompositeNewton, state: Compos
 
 def _search(task: SmoothedProblem, state: CompositeState, dx: np.ndarray, theta: float, wanted: float) -> Point | None:
     """The first point on the way back from x + dx where the objective decreases enough; None where there is none."""
-    dz, near, t = scores_at(task.inner, dx), _point(task, state), 1.0
+    dz, near, t = scores_at(task.inner, dx), point_of(task, state, np.zeros(task.shape)), 1.0
     for _ in range(TRIALS):
         point = evaluate_along(task, state.x + t * dx, state.z + t * dz, theta, dx, dz, near, True)
         decrease = state.value - shortfall(task, point)[0]
@@ -178,11 +180,6 @@ def _search(task: SmoothedProblem, state: CompositeState, dx: np.ndarray, theta:
             return point
         t *= SHORTER
     return None
-
-
-def _point(task: SmoothedProblem, state: CompositeState) -> Point:
-    y = state.y.reshape(task.shape)
-    return Point(state.x, state.z, state.sums, state.shift, y, np.zeros(task.shape), state.theta, 0.0)
 
 
 def _state_at(
@@ -193,20 +190,14 @@ def _state_at(
     task.passes[1] += 1
     value, short = shortfall(task, point)
     grad = objective_gradient(task, point.x, point.theta, share @ inner.slopes)
-    gap, ended = short + stationarity(task, point, grad, float(share @ inner.adjoints)), 0
+    gap = short + stationarity(task, point, grad, float(share @ inner.adjoints))
     best, since, H = (before.best, before.since, before.hessian) if before else (np.inf, 0, np.zeros((grad.size,) * 2))
     since = 0 if gap < 0.9 * best else since + 1
-    if gap <= solver.tol * abs(value):
-        ended = ENDINGS.index(Stop.CONVERGED)
-    elif not value > -1e7 * task.size:
-        ended = ENDINGS.index(Stop.UNBOUNDED)
-    elif since > STUCK:
-        ended = ENDINGS.index(Stop.ROUNDING)
-    else:
-        H = hessian(task, solver, point)
+    ended = ending_at(task, solver.tol, value, gap) or (Stop.ROUNDING if since > STUCK else None)
+    H = H if ended else hessian(task, solver, point)
     return CompositeState(
         from_centred(task.centre, point.x), point.x, point.z, point.sums, point.shift, dual_of(task, point).y,
-        inner, H, int(ended > 0), point.theta, value, gap, min(gap, best), since, ended,
+        inner, H, int(ended is not None), point.theta, value, gap, min(gap, best), since, ENDINGS.index(ended),
     )  # fmt: skip
 
 
@@ -232,7 +223,7 @@ class Model(NamedTuple):
 
 
 def _model(task: SmoothedProblem, solver: CompositeNewton, state: CompositeState, theta: float) -> Model:
-    H = hessian(task, solver, _point(task, state)) if state.stale else state.hessian.copy()
+    H = hessian(task, solver, point_of(task, state, np.zeros(task.shape))) if state.stale else state.hessian.copy()
     add_barrier_hessian(task.barrier, state.x, theta * task.barrier_size, H)
     H[np.diag_indices(state.x.size)] += theta * task.ridge
     slope = objective_gradient(task, state.x, theta, np.zeros(state.x.size))

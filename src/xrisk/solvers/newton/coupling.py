@@ -254,5 +254,5 @@ def constrained_slopes(coupling, u, mu, shift, y, curve):
         for j in range(u.shape[1]):
             if math.isfinite(mean):  # the error that the rounding of c leaves, distributed to first order
                 y[i, j] = max(y[i, j] - curve[i, j] * miss * u.shape[1] / steep, 0.5 * y[i, j])
-            else:  # u is too large for c to tell its values apart
+            else:  # u is so large that c cannot separate its values
                 y[i, j], curve[i, j] = min(y[i, j], target * u.shape[1]), 0.0

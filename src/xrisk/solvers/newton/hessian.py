@@ -15,11 +15,11 @@ def rows_that_matter(task: SmoothedProblem, curvatures: np.ndarray, most: float)
     """The curvatures of the rows that a Hessian is made of: all that matter, or a sample of about ``most`` rows."""
     if score_count(task.inner) > 1 or not curvatures.any():
         return curvatures
-    return (_sampled if curvatures.size > 2.0 * most else _without_least)(task, curvatures, most)
+    return sampled(curvatures, most) if curvatures.size > 2.0 * most else _without_least(task, curvatures)
 
 
-def _sampled(task: SmoothedProblem, h: np.ndarray, most: float) -> np.ndarray:
-    """A sample by size, in even steps along the sum of all, weighing as much as all; in place, for rows are many."""
+def sampled(h: np.ndarray, most: float) -> np.ndarray:
+    """About ``most`` rows by size, in even steps along the sum of all, with the same sum; in place: rows are many."""
     steps = np.cumsum(h)
     total = float(steps[-1])
     steps *= most / total
@@ -31,7 +31,7 @@ def _sampled(task: SmoothedProblem, h: np.ndarray, most: float) -> np.ndarray:
     return h
 
 
-def _without_least(task: SmoothedProblem, h: np.ndarray, most: float) -> np.ndarray:
+def _without_least(task: SmoothedProblem, h: np.ndarray) -> np.ndarray:
     """Without rows that together change the Hessian by less than a part of the ridge."""
     l2, rows = task.barrier.l2, pass_rows(task.inner)
     ridge = float((l2[:-1] if with_intercept(rows) and l2[-1] == 0.0 else l2).min())

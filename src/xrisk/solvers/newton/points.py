@@ -20,7 +20,7 @@ from xrisk.inner.passes import (
 )
 from xrisk.inner.visitors import SmoothedTerms
 from xrisk.problem import Problem, penalty_at
-from xrisk.solvers.base import check_positive
+from xrisk.solvers.base import Stop, check_positive
 from xrisk.solvers.newton.algebra import positive_or_one
 from xrisk.solvers.newton.barrier import Barrier, barrier_gradient, barrier_short, gradient_cost, interior_start
 from xrisk.solvers.newton.coupling import (
@@ -41,8 +41,8 @@ class SmoothedProblem(NamedTuple):
     inner: Any  # as linear groups where it is that, with a loss that can be smoothed and columns centred
     coupling: Any
     barrier: Barrier
-    fixed: np.ndarray  # (d,) coordinates that cannot move
-    place: np.ndarray  # (d,) where those are
+    fixed: np.ndarray  # (d,) mask of coordinates that cannot move
+    place: np.ndarray  # (d,) where these are
     n: int
     shape: tuple[int, int]  # of the inner values, constrained ones side by side
     size: float  # of the objective
@@ -57,7 +57,7 @@ class SmoothedProblem(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A point on the way, everything known of it."""
+    """A point and everything known of it."""
 
     x: np.ndarray
     z: np.ndarray  # (rows, scores)
@@ -67,14 +67,27 @@ class Point(NamedTuple):
     curve: np.ndarray  # their curvatures
     theta: float  # smoothing
     along: float  # derivative of the smoothed objective in the direction last tried
-    left: np.ndarray = NO_SHARE  # what `inner_gradients` asks for, where it was kept
+    left: np.ndarray = NO_SHARE  # what `inner_gradients` needs, where it was kept
+
+
+def point_of(task: SmoothedProblem, state: Any, curve: np.ndarray) -> Point:
+    """The point that a state was made of; its weights have these curvatures."""
+    y = state.y.reshape(task.shape)
+    return Point(state.x, state.z, state.sums, state.shift, y, curve, state.theta, 0.0)
+
+
+def ending_at(task: SmoothedProblem, tol: float, value: float, gap: float) -> Stop | None:
+    """Why a method ends at a point, if it does."""
+    if gap <= tol * abs(value):
+        return Stop.CONVERGED
+    return None if value > -1e7 * task.size else Stop.UNBOUNDED
 
 
 def first_point(
     task: SmoothedProblem, w: np.ndarray, smoothing: float, apart: bool = False
 ) -> tuple[np.ndarray, Point]:
     """The user's parameters w moved well inside the barriers, and the point there; ``apart`` as in `evaluate_along`."""
-    x = inside(task, to_centred(task.centre, w) if w.any() else w)  # nothing is known of zero: the centre is as good
+    x = inside(task, to_centred(task.centre, w) if w.any() else w)  # the centre is as good a start as zero
     z = scores_at(task.inner, x)
     return from_centred(task.centre, x), evaluate_along(task, x, z, smoothing, np.zeros_like(x), z, None, apart)
 
@@ -104,7 +117,7 @@ def evaluate_along(
 ) -> Point:
     """The point (x, z) at smoothing ``theta``, and the derivative there along (dx, dz).
 
-    ``apart``: what the gradients of the inner functions are made of is kept, if they are to be asked for next.
+    ``apart``: keep what `inner_gradients` needs, which is called next.
     """
     visit = _terms(task, theta), _scores(task, z, dz)
     sums, left = walk_apart(task.inner, *visit) if apart else walk(task.inner, *visit, NO_SHARE)
@@ -207,7 +220,7 @@ def stationarity(task: SmoothedProblem, point: Point, grad: np.ndarray, slopes: 
 
 
 def check_smoothing(solver: Any) -> None:
-    """Refuse a tolerance or a first smoothing that is none."""
+    """Refuse a tolerance or a first smoothing that is not positive."""
     check_positive("tol", solver.tol)
     check_positive("smoothing", solver.smoothing)
 
@@ -231,7 +244,7 @@ def line_search(
 
 
 def next_step(low: Any, high: Any, top: float) -> float:
-    """Where to look for a slope of zero: between the ends (place, slope) low and high, or beyond low."""
+    """Where to expect a slope of zero: between the ends (place, slope) low and high, or beyond low."""
     if high is None:
         return min(4.0 * low[0], top) if low[0] > 0.0 else top
     rise = high[1] - low[1]

@@ -23,6 +23,7 @@ from xrisk.solvers.newton.barrier import (
     barrier_short,
     gradient_cost,
 )
+from xrisk.solvers.newton.hessian import sampled
 from xrisk.solvers.newton.points import has_kinks
 
 MAX_VARIABLES = 5000  # of a dense Hessian
@@ -49,7 +50,7 @@ class RowTask(NamedTuple):
 
 
 class RowPoint(NamedTuple):
-    """A point, everything known of it."""
+    """A point and everything known of it."""
 
     x: np.ndarray
     z: np.ndarray  # (rows, scores)
@@ -210,8 +211,7 @@ def _thinned(curvature: np.ndarray, most: float) -> tuple[np.ndarray, Any]:
     """A sample of about ``most`` rows by their curvature, with the same sum, and the factor each was raised by."""
     if np.count_nonzero(curvature) <= 2.0 * most:
         return curvature, 1.0
-    steps = np.floor(np.cumsum(curvature) * (most / curvature.sum()) + 0.5)
-    kept = np.diff(steps, prepend=0.0) * (curvature.sum() / most)
+    kept = sampled(curvature.copy(), most)
     return kept, np.divide(kept, curvature, out=np.zeros(curvature.size), where=curvature > 0.0)
 
 

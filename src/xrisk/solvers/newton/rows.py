@@ -146,7 +146,7 @@ class RowNewton(NamedTuple):
         return row_task(problem), self
 
     def first(self, task: RowTask, w: np.ndarray) -> RowState:
-        x = to_centred(task.centre, w) if w.any() else w  # nothing is known of zero: the centre is as good
+        x = to_centred(task.centre, w) if w.any() else w  # the centre is as good a start as zero
         return _state_at(task, self, evaluate(task, x, scores_at(task.inner, x), self.smoothing, ()))
 
 
@@ -230,7 +230,7 @@ def direction_at(task: RowTask, solver: RowNewton, state: RowState) -> SearchDir
 
 
 def _along_path(task: RowTask, state: RowState, direction: SearchDirection) -> RowPoint:
-    """A step to less smoothing by the tangent of the path, or to more if the path turns too sharply for that."""
+    """A step along the tangent of the path to the next smoothing, or a larger one if the path turns too sharply."""
     theta, near = direction.theta, tuple(state.near)
     while theta < 0.7 * state.theta:
         dx = direction.dx + (theta - state.theta) * direction.tangent

@@ -48,7 +48,7 @@ from xrisk.solvers.newton.smoothed import smoothed_problem
 MAX_VARIABLES = 5000  # the Hessian is dense
 CUT = 0.1  # by which the smoothing falls from one step along the path to the next
 CENTRED = 0.1  # a point is near the path when its Newton decrement is below this part of the smoothing
-PATIENCE = 25  # steps towards the path at one smoothing, after which any point counts as near
+PATIENCE = 25  # steps towards the path at one smoothing, after which every point counts as near
 PART = 0.6  # of the tolerance that smoothing may cost in the end
 STILL = 30.0  # times the tolerance that the gradient may cost the dual point before the last step
 ENOUGH = 8  # steps at one smoothing, after which rounding keeps the gradient from falling
@@ -176,7 +176,7 @@ def newton_step(task: SmoothedProblem, solver: Newton, state: NewtonState) -> Ne
 
 
 def _curvatures(task: SmoothedProblem, coefs: np.ndarray) -> np.ndarray:
-    """What a walk has left of curvatures on the rows; nothing where it leaves none."""
+    """The curvatures that a walk has left on the rows, if it leaves any."""
     return coefs[-1] if coefs.shape[0] > score_count(task.inner) else NO_SHARE
 
 
@@ -208,7 +208,7 @@ def _factor(task: SmoothedProblem, point: Point, curvatures: np.ndarray) -> Solv
 
 
 def _decrement_without_ridge(task: SmoothedProblem, point: Point) -> float:
-    """The Newton decrement were there no ridge on free coordinates."""
+    """The Newton decrement without the ridge on free coordinates."""
     task = task._replace(ridge=np.zeros_like(task.ridge))
     coefs = row_terms(task, point)
     grad = gradient(task, point, coefs)
@@ -216,13 +216,13 @@ def _decrement_without_ridge(task: SmoothedProblem, point: Point) -> float:
 
 
 def _is_at_rest(task: SmoothedProblem, point: Point, dx: np.ndarray) -> bool:
-    """Whether the scores have stopped moving; where there is no minimiser they run off to infinity."""
+    """Whether the scores have stopped changing; where there is no minimiser they go to infinity."""
     size = max(float(np.abs(point.z).max()), score_size(task.inner))
     return float(np.abs(scores_at(task.inner, dx)).max()) <= 1e-3 * size
 
 
 def _advance(task: SmoothedProblem, point: Point, newton: np.ndarray, tangent: np.ndarray, theta: float) -> Point:
-    """A step along the path to smoothing ``theta``, or to more if the path turns too sharply for that."""
+    """A step along the path to smoothing ``theta``, or to a larger one if the path turns too sharply."""
     while theta < 0.5 * point.theta:
         dx = newton + (theta - point.theta) * tangent
         dz = scores_at(task.inner, dx)
@@ -241,7 +241,7 @@ def _last_step(task: SmoothedProblem, point: Point, dx: np.ndarray) -> tuple[Poi
     """The point after its last step, its duals extrapolated to first order."""
     dz = scores_at(task.inner, dx)
     start = evaluate_along(task, point.x, point.z, point.theta, dx, dz, point)
-    # a threshold solved again has other last digits than the one in the Hessian, and the changes would not balance
+    # a threshold computed a second time differs in its last digits from that in the Hessian: no balance to rounding
     start = start._replace(shift=point.shift, y=point.y, curve=point.curve)
     top = 0.995 * longest_step(task.barrier, start.x, dx)
     last = line_search(task, start, dx, dz, top) if start.along < 0.0 else start
