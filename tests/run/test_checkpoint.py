@@ -71,6 +71,8 @@ STATES = {
     "auto": (Auto(), {"state.ended": np.array(99)}, "ended must lie between 0 and 5, got 99"),
     "auto's stage": (Auto(), {"state.stage": np.array(9)}, "stage must lie between 0 and 1, got 9"),
     "auto's scores": (Auto(), {"state.run.z": np.zeros((3, 1))}, "run.z must be float64 of shape"),
+    "auto's method": (Auto(), {"state.run.ended": np.array(99)}, "ended must lie between 0 and 3, got 99"),
+    "auto without its method": (Auto(), {"state.begun": np.array(0)}, "its state has not the parts"),
     "restarted": (solvers.Restarted(), {"state.stage": np.array(10**6)}, "is damaged"),
     "restarted's rest": (solvers.Restarted(), {"state.left": np.array(10**9)}, "left must be at most"),
     "stages": (solvers.ALEXRDL(), {"state.inner.t": np.array(10**6)}, "inner.t must be below the length"),

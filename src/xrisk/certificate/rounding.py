@@ -252,8 +252,8 @@ def _(f, y):
     return (1.0 + math.log(y.size)) / f.beta
 
 
-for _risk in (MaxRisk, CVaRRisk):
-    risk_terms.of(_risk)(lambda rho, n: 0.0)
+risk_terms.of(MaxRisk)(lambda rho, n: 0.0)
+risk_terms.of(CVaRRisk)(lambda rho, n: 0.0)
 for _risk in (ChiSquareRiskA, ChiSquareRiskB, KLRisk):
     risk_terms.of(_risk)(lambda rho, n: rho.lam * (2.0 + math.log(n)))
 for _risk in (KLBallRisk, ChiSquareBallRisk):

@@ -160,10 +160,8 @@ def lbfgs_step(task: SmoothedProblem, solver: SmoothedLBFGS, state: LBFGSState) 
         along = float(state.grad @ dx)
     if not along < 0.0 or state.since > STUCK:
         return state._replace(ended=ENDINGS.index(Stop.ROUNDING))
-    start, top = (
-        point_of(task, state, state.curve)._replace(along=along),
-        0.995 * longest_step(task.barrier, state.x, dx),
-    )
+    start = point_of(task, state, state.curve)._replace(along=along)
+    top = 0.995 * longest_step(task.barrier, state.x, dx)
     point = line_search(task, start, dx, scores_at(task.inner, dx), top, has_gradients(task.inner))
     if point is start:
         return state._replace(ended=ENDINGS.index(Stop.ROUNDING))
