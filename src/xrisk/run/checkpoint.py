@@ -16,6 +16,7 @@ from xrisk.files import read_array, read_json, read_members, refuse, write_archi
 from xrisk.run.budget import Progress
 from xrisk.run.fingerprint import fingerprint
 from xrisk.run.observers import TracePoint
+from xrisk.solvers.base import check_state, like_state
 
 KIND = "xrisk run"
 FORMAT = f"{KIND} 2"
@@ -126,6 +127,19 @@ def load_run(path: str | Path, run: str) -> Saved:
             points=_points({name: arrays[f"points.{name}"] for name in POINTS}),
             best=(float(arrays["best.value"]), arrays["best.x"], arrays["best.dual"]),
         )
+
+
+def restored(solver: Any, task: Any, blank: Any, saved: Saved) -> Any:
+    """The saved state, if it can be one of this run: kernels do not check what they read."""
+    like = like_state(solver, task, blank, with_leaves(blank, saved.state))
+    check_like(like, saved.state)
+    state = with_leaves(like, saved.state)
+    check_state(solver, state)
+    _, x, dual = saved.best
+    for name, found, known in (("x", x, solver.solution(blank)), ("dual", dual, solver.dual(task, blank))):
+        if (found.dtype, found.shape) != (known.dtype, known.shape):
+            refuse(f"{name} of its best point must be of shape {known.shape}, got {found.shape}")
+    return state
 
 
 @contextmanager

@@ -12,11 +12,10 @@ import numpy as np
 
 from xrisk.compile import canonical
 from xrisk.data.threads import Interrupted, interruptible, one_thread_each
-from xrisk.files import refuse
 from xrisk.inner.oracle import Oracles, inner_size
 from xrisk.problem import Problem
 from xrisk.run.budget import Budget, Progress, Stop
-from xrisk.run.checkpoint import Checkpoint, Saved, check_like, damaged, leaves, load_run, with_leaves
+from xrisk.run.checkpoint import Checkpoint, Saved, damaged, leaves, load_run, restored
 from xrisk.run.clock import ctrl_c, now
 from xrisk.run.fingerprint import fingerprint
 from xrisk.run.observers import Snapshot, Trace
@@ -24,7 +23,6 @@ from xrisk.run.result import Result
 from xrisk.run.start import Start, StartState, first_point, generator
 from xrisk.solvers.base import (
     calls_ahead,
-    check_state,
     iterations_made,
     known_certificate,
     known_gap,
@@ -33,7 +31,6 @@ from xrisk.solvers.base import (
     known_slopes,
     known_stop,
     known_value,
-    like_state,
     on_all_rows,
     passes_made,
 )
@@ -187,23 +184,10 @@ class _Run:
             raise KeyboardInterrupt from None
         saved = load_run(path, self.fingerprint)
         with damaged(path):
-            self.state = self.checked(saved)
+            self.state = restored(self.solver, self.task, self.state, saved)
         self.rng, self.progress = saved.rng, saved.progress
         self.trace.points[:], self.best = saved.points, saved.best
         self.began, self.before = now(), saved.progress.elapsed
-
-    def checked(self, saved: Saved) -> Any:
-        """The saved state, if it can be one of this run: kernels do not check what they read."""
-        like = like_state(self.solver, self.task, self.state, with_leaves(self.state, saved.state))
-        check_like(like, saved.state)
-        state = with_leaves(like, saved.state)
-        check_state(self.solver, state)
-        _, x, dual = saved.best
-        known = {"x": self.solver.solution(self.state), "dual": self.solver.dual(self.task, self.state)}
-        for name, found in (("x", x), ("dual", dual)):
-            if (found.dtype, found.shape) != (known[name].dtype, known[name].shape):
-                refuse(f"{name} of its best point must be of shape {known[name].shape}, got {found.shape}")
-        return state
 
     @functools.cached_property
     def fingerprint(self) -> str:
