@@ -10,8 +10,7 @@ import xrisk
 import xrisk.functions as fn
 from tests.conftest import table
 from xrisk import Budget, Stop, datasets
-from xrisk.auto import Auto, planned
-from xrisk.auto import solver as auto_solver
+from xrisk.auto import Auto, planned, staging
 from xrisk.datasets import make_groups
 from xrisk.inner import group_passes, inner_samples
 from xrisk.inner.passes import walk_apart
@@ -160,10 +159,10 @@ def many(n, divergence="cvar", **options):
 
 def test_samples_of_the_rows_are_solved_first():
     problem = many(50_000, "max")
-    sampled = solved(problem, least_gain=0.0, **ALWAYS_LBFGS)
+    sampled = solved(problem, least_speedup=0.0, **ALWAYS_LBFGS)
     whole = solved(problem, shares=(), **ALWAYS_LBFGS)
     assert sampled.stop is whole.stop is Stop.CONVERGED
-    assert planned(Auto(least_gain=0.0), problem)[0].last == 0
+    assert not planned(problem, Auto(least_speedup=0.0)).stages[0].on_all_rows
     assert sampled.progress.iterations > whole.progress.iterations
     assert sampled.progress.gradients < whole.progress.gradients
 
@@ -173,9 +172,9 @@ def test_the_method_is_chosen_by_its_cost():
         many(3000),
         stated(np.random.default_rng(0).standard_normal((300, 2000)), np.resize(Y, 300), np.arange(300) % 5),
     )
-    assert isinstance(planned(Auto(), narrow)[0].solver, CompositeNewton)
-    assert isinstance(planned(Auto(), many(3000, loss="hinge"))[0].solver, Newton)
-    assert isinstance(planned(Auto(), wide)[0].solver, SmoothedLBFGS)
+    assert isinstance(planned(narrow, Auto()).stages[0].solver, CompositeNewton)
+    assert isinstance(planned(many(3000, loss="hinge"), Auto()).stages[0].solver, Newton)
+    assert isinstance(planned(wide, Auto()).stages[0].solver, SmoothedLBFGS)
 
 
 @pytest.mark.slow
@@ -215,7 +214,7 @@ def test_seconds_are_a_limit():
     assert result.progress.seconds < 2.0
 
 
-SAMPLES = {"least_gain": 0.0, "least_rows": 100, **ALWAYS_LBFGS}
+SAMPLES = {"least_speedup": 0.0, "least_rows": 100, **ALWAYS_LBFGS}
 
 
 def test_a_run_that_ends_on_a_sample_has_its_solution():
@@ -233,7 +232,7 @@ def test_all_rows_are_left_alone_while_a_sample_is_solved(monkeypatch):
         prepared.append(inner_samples(problem.inner))
         return smoothed_problem(problem)
 
-    monkeypatch.setattr("xrisk.auto.plan.smoothed_problem", counting)
+    monkeypatch.setattr("xrisk.auto.choice.smoothed_problem", counting)
     solved(many(3000), iterations=2, **SAMPLES)
     assert len(prepared) == 1
     assert prepared[0] < 1000
@@ -403,16 +402,16 @@ def test_no_full_batch_method_ends_above_its_start(solver, steps):
 
 
 def test_a_sample_that_leads_astray_is_not_gone_on_from():
-    samples = {"least_rows": 10, "least_gain": 0.0, "call_seconds": 0.0, "shares": (0.01,)}
+    samples = {"least_rows": 10, "least_speedup": 0.0, "call_seconds": 0.0, "shares": (0.01,)}
     rows = np.random.default_rng(0).standard_normal((20_000, 5))
     staged, solver = Auto(**samples).prepare(stated(rows, np.where(rows[:, 0] > 0, 1.0, -1.0), np.arange(20_000) % 2))
     state = solver.init(staged, np.zeros(6), np.random.default_rng(0))
-    assert not staged.stages[0].last
+    assert not staged.stages[0].on_all_rows
     astray = state._replace(w=np.full(6, 1e6), value=np.nan)
-    last = next(k for k, stage in enumerate(staged.stages) if stage.last)
-    begun = auto_solver._begin(staged, astray, last, 1e-3)
+    last = next(k for k, stage in enumerate(staged.stages) if stage.on_all_rows)
+    begun = staging._begin(staged, astray, last, 1e-3)
     assert begun.value <= state.first * (1.0 + 1e-12)
-    assert auto_solver._run(staged, begun).value <= state.first * (1.0 + 1e-12)
+    assert begun.run.value <= state.first * (1.0 + 1e-12)
 
 
 @pytest.mark.parametrize("loss", ["squared", "hinge"])

@@ -8,7 +8,7 @@ import xrisk.functions as fn
 from tests.certificate.test_certificate import assert_ordered, certificates
 from tests.random_problems import LOSSES, Known, pick, random_problem
 from xrisk import Problem, certify
-from xrisk.certificate.rounding import risk_above
+from xrisk.certificate.rounding import risk_upper
 from xrisk.inner import LinearModel, Samples, as_rows
 from xrisk.inner.oracle import inner_count
 
@@ -78,7 +78,7 @@ def test_the_plain_bound_is_above_the_risk(rho):
     for _ in range(20):
         size, p = 10.0 ** rng.integers(-3, 4), rng.dirichlet(np.ones(6))
         u, risk = size * rng.standard_normal(6), fn.WithMasses(rho, p)
-        assert risk_above(risk, u) >= fn.risk_value(risk, u) - 1e-14 * size
+        assert risk_upper(risk, u) >= fn.risk_value(risk, u) - 1e-14 * size
 
 
 def regression(rng):

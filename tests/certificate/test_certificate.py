@@ -26,12 +26,12 @@ from tests.random_problems import (
 from tests.solvers import test_exact as references
 from xrisk import Problem, certify
 from xrisk.certificate import (
-    conjugate_above,
+    conjugate_upper,
     loss_rounding,
     outer_conjugate_terms,
     outer_terms,
     risk_terms,
-    symmetric_conjugate_above,
+    symmetric_conjugate_upper,
     usual_outer_conjugate_terms,
     usual_outer_terms,
 )
@@ -502,8 +502,8 @@ UNKNOWN = {
     "OwnOuter must implement outer_terms": Problem(references.groups(), OwnOuter(), RIDGE),
     "HalfOwnOuter must implement outer_conjugate_terms": Problem(references.groups(), HalfOwnOuter(), RIDGE),
     "OwnRisk must implement risk_terms": Problem(references.groups(), OwnRisk(), RIDGE),
-    "OwnRidge must implement conjugate_above": Problem(references.groups(), fn.MaxRisk(), OwnRidge()),
-    "OwnRidge must implement conjugate_above ": Problem(
+    "OwnRidge must implement conjugate_upper": Problem(references.groups(), fn.MaxRisk(), OwnRidge()),
+    "OwnRidge must implement conjugate_upper ": Problem(
         references.groups(), fn.MaxRisk(), fn.Unpenalised(OwnRidge(), 1)
     ),
 }
@@ -532,7 +532,7 @@ class ToldRidge(NamedTuple):
 
 for verb in (fn.penalty_value, fn.penalty_convexity, fn.penalty_conjugate, fn.prox):
     verb.of(ToldRidge)(verb.table[OwnRidge])
-conjugate_above.of(ToldRidge)(symmetric_conjugate_above)
+conjugate_upper.of(ToldRidge)(symmetric_conjugate_upper)
 
 
 class ToldRisk(NamedTuple):

@@ -27,6 +27,7 @@ solvers.card  solvers.schedules
 solvers.base
 solvers.shared
 solvers.method
+solvers.full_batch
 solvers.coupled  solvers.groups  solvers.finite_sum  solvers.auc  solvers.newton  run
 solvers.lbfgs  solvers.faces  solvers.bundle  solvers.dro
 solvers.restarted

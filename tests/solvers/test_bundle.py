@@ -14,7 +14,7 @@ from xrisk.applications import partial_auc, top_push, two_way_partial_auc
 from xrisk.auto import Auto
 from xrisk.certificate import Cuts, cut_at
 from xrisk.certificate.mixture import best_mixture, kinked_mixture
-from xrisk.certificate.reach import box_of, boxed_below, narrowed
+from xrisk.certificate.optimum_box import box_lower_bound, box_of, narrowed
 from xrisk.solvers import Bundle
 from xrisk.solvers.base import known_stop
 
@@ -316,7 +316,7 @@ def test_bounds_of_columns_that_no_ridge_holds_are_never_above_the_optimum(seed,
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_optimum_is_within_the_reach_that_cuts_prove(seed):
+def test_the_optimum_is_within_the_box_that_cuts_prove(seed):
     problem, rng = unheld(seed), np.random.default_rng(seed)
     task, _ = Bundle().prepare(problem)
     best = run(problem, 1e-5).w
@@ -326,5 +326,5 @@ def test_the_optimum_is_within_the_reach_that_cuts_prove(seed):
     cuts, value = Cuts(*numbers, len(cut)), problem.value(best)
     box = narrowed(box_of(problem.penalty.l2, 0.0, task.sizes.scale), cuts, value)
     assert box.loose.size == 2
-    assert (np.abs(best) <= box.reach).all()
-    assert boxed_below(box, cuts, np.ones(len(cut)), np.zeros(4)) <= value
+    assert (np.abs(best) <= box.radius).all()
+    assert box_lower_bound(box, cuts, np.ones(len(cut)), np.zeros(4)) <= value

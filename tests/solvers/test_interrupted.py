@@ -22,7 +22,7 @@ def sampled_first():
     return xrisk.group_dro(*table[:3], divergence="cvar", alpha=0.25, l2=0.01)
 
 
-AUTO = Auto(0.02, least_gain=0.0, least_rows=10, newton_steps=1e30, shares=(0.2,))
+AUTO = Auto(0.02, least_speedup=0.0, least_rows=10, newton_steps=1e30, shares=(0.2,))
 CASES = {
     "msvr-v3": (chi2_logistic, SnapshotMSVR(epoch=7, blocks=3)),
     "msvr-v3 in stages": (chi2_logistic, Restarted(SnapshotMSVR(epoch=7, blocks=3), 10)),

@@ -18,7 +18,7 @@ def state_after(problem, steps):
 
 def inverse(state):
     """B⁻¹, column by column."""
-    return np.stack([lbfgs.two_loops(state, e) for e in np.eye(state.x.size)], axis=1)
+    return np.stack([lbfgs.remembered_inverse(state, e) for e in np.eye(state.x.size)], axis=1)
 
 
 @pytest.mark.parametrize("divergence", ["cvar", "max", "kl"])
@@ -38,7 +38,7 @@ def test_a_matrix_that_rounding_has_spoiled_is_no_warning_and_no_error(diagonal,
     k = lbfgs.coupling_rows(task, state).shape[0]
     spoiled = np.diag([1e20] * (k - 1) + [diagonal])
     monkeypatch.setattr(lbfgs, "remembered_gram", lambda state, A: spoiled)
-    plain_step = lbfgs.two_loops(state, state.grad)
+    plain_step = lbfgs.remembered_inverse(state, state.grad)
     assert np.array_equal(lbfgs.direction(task, state), plain_step) == told
 
 

@@ -1,4 +1,4 @@
-"""RowNewton: gradients and Hessians by differences, minima against cvxpy, bounds that hold, rows that carry weight."""
+"""RowNewton, alone and under Auto: gradients and Hessians by differences, minima against cvxpy, bounds that hold."""
 
 import cvxpy as cp
 import numpy as np
@@ -6,13 +6,14 @@ import pytest
 
 import xrisk
 from xrisk.applications import sample_dro
+from xrisk.auto import Auto, planned, staging
 from xrisk.functions import L2, Ball, ChiSquareBallRisk, ChiSquareRiskA, CVaRRisk, KLBallRisk, KLRisk, WithMasses
 from xrisk.inner import LinearModel, Samples, as_rows
 from xrisk.inner.passes import scores_at
 from xrisk.solvers import RowNewton
 from xrisk.solvers.newton import row_point
 from xrisk.solvers.newton import rows as newton_rows
-from xrisk.solvers.newton.row_point import at_rows, gradient, hessian, look, solve_with
+from xrisk.solvers.newton.row_point import at_rows, evaluate, gradient, hessian, solve_with
 from xrisk.solvers.newton.rows import row_task
 
 RNG = np.random.default_rng(0)
@@ -31,13 +32,16 @@ def stated(risk, loss="logistic", **options):
     return sample_dro(X, y, ambiguity=risk, loss=loss, **{"l2": 0.05, "fit_intercept": True, **options})
 
 
-def solved(problem, tol=1e-6):
-    return xrisk.minimize(problem, RowNewton(tol), budget=xrisk.Budget(iterations=300))
+def solved(problem, tol=1e-6, **options):
+    """The result of `Auto`, which leaves rows to the method, proves it and starts on a sample of many."""
+    solver = Auto(tol, **options)
+    assert isinstance(planned(problem, solver).stages[-1].solver, RowNewton)
+    return xrisk.minimize(problem, solver, budget=xrisk.Budget(iterations=300))
 
 
 def objective(task, x, theta):
     """The smoothed objective."""
-    point = look(task, x, scores_at(task.inner, x), theta, ())
+    point = evaluate(task, x, scores_at(task.inner, x), theta, ())
     return point.case.smoothed + 0.5 * float(task.barrier.l2 @ x**2) + 0.5 * theta * float(task.ridge @ x**2)
 
 
@@ -46,12 +50,12 @@ def objective(task, x, theta):
 def test_gradient_and_hessian_are_those_of_the_smoothed_objective(risk, loss):
     task = row_task(stated(risk, loss))
     x, theta, step = np.linspace(-0.4, 0.5, task.columns.size), 0.2, 1e-5
-    point = look(task, x, scores_at(task.inner, x), theta, ())
+    point = evaluate(task, x, scores_at(task.inner, x), theta, ())
     grad, H = gradient(task, point), hessian(task, point)
     for way in np.random.default_rng(1).standard_normal((3, x.size)):
         rise = objective(task, x + step * way, theta) - objective(task, x - step * way, theta)
         assert grad @ way == pytest.approx(rise / (2 * step), rel=1e-6, abs=1e-8)
-        ends = [gradient(task, look(task, there := x + s * way, scores_at(task.inner, there), theta, ())) for s in
+        ends = [gradient(task, evaluate(task, there := x + s * way, scores_at(task.inner, there), theta, ())) for s in
                 (step, -step)]  # fmt: skip
         np.testing.assert_allclose(H @ way, (ends[0] - ends[1]) / (2 * step), rtol=2e-4, atol=2e-6)
 
@@ -60,20 +64,20 @@ def test_gradient_and_hessian_are_those_of_the_smoothed_objective(risk, loss):
 def test_conjugate_gradients_find_the_direction_of_the_factorisation(loss, monkeypatch):
     task = row_task(stated(KLBallRisk(0.3), loss))
     x = np.linspace(-0.4, 0.5, task.columns.size)
-    point = look(task, x, scores_at(task.inner, x), 0.1, ())
+    point = evaluate(task, x, scores_at(task.inner, x), 0.1, ())
     grad = gradient(task, point)
     dense = solve_with(task, point)(grad)
     monkeypatch.setattr(row_point, "MAX_VARIABLES", 1)
-    there = solve_with(task, point)(grad)
-    assert np.linalg.norm(there - dense) <= 0.2 * np.linalg.norm(dense)
+    found = solve_with(task, point)(grad)
+    assert np.linalg.norm(found - dense) <= 0.2 * np.linalg.norm(dense)
 
 
 def test_a_thinned_hessian_weighs_as_much():
-    is_curved = np.random.default_rng(0).random(5000)
-    kept, raised = row_point._thinned(is_curved, 500.0)
+    curvature = np.random.default_rng(0).random(5000)
+    kept, factor = row_point._thinned(curvature, 500.0)
     assert np.count_nonzero(kept) <= 501
-    assert kept.sum() == pytest.approx(is_curved.sum(), rel=1e-2)
-    np.testing.assert_allclose(raised * is_curved, kept)
+    assert kept.sum() == pytest.approx(curvature.sum(), rel=1e-2)
+    np.testing.assert_allclose(factor * curvature, kept)
 
 
 def worst_of(risk, losses):
@@ -128,6 +132,17 @@ def test_the_minimum_is_that_of_cvxpy_and_is_certified(risk, loss):
     assert result.certificate.primal >= truth * (1 - 1e-6)
 
 
+@every_risk
+def test_alone_it_ends_on_its_own_estimate_at_the_same_minimum(risk):
+    problem = stated(risk)
+    result = xrisk.minimize(problem, RowNewton(1e-6), budget=xrisk.Budget(iterations=300))
+    assert result.stop is xrisk.Stop.CONVERGED
+    assert result.certificate is None
+    assert result.gap <= 1e-6 * result.value
+    assert xrisk.certify(problem, result).relative <= 1e-5
+    assert result.value == pytest.approx(solved(problem).value, rel=2e-6)
+
+
 @pytest.mark.parametrize("risk", [CVaRRisk(0.3), KLBallRisk(0.3)], ids=["cvar", "kl-ball"])
 @pytest.mark.parametrize("loss", ["absolute", "hinge"])
 def test_losses_with_a_kink(risk, loss):
@@ -149,15 +164,14 @@ def test_the_weights_are_those_of_the_worst_case():
     np.testing.assert_allclose(result.dual[:, 0] / N, weights / weights.sum(), rtol=1e-3)
 
 
-def test_many_rows_begin_with_a_sample_of_them(monkeypatch):
+def test_many_rows_begin_with_a_sample_of_them():
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((50_000, 2))
     y = np.where(rows[:, 0] + rng.standard_normal(50_000) > 0, 1.0, -1.0)
     problem = sample_dro(rows, y, ambiguity="kl", strength=1.0, l2=0.01)
     sampled = solved(problem, tol=1e-4)
-    monkeypatch.setattr("xrisk.solvers.newton.rows.LEAST_SAMPLE", np.inf)
     assert sampled.certificate.relative <= 1e-4
-    assert sampled.progress.gradients < solved(problem, tol=1e-4).progress.gradients
+    assert sampled.progress.gradients < solved(problem, tol=1e-4, shares=()).progress.gradients
 
 
 def test_masses_of_a_sample_are_a_distribution():
@@ -169,7 +183,7 @@ def test_masses_of_a_sample_are_a_distribution():
 def test_domains_with_a_barrier_are_refused():
     problem = xrisk.Problem(Samples(LinearModel(as_rows(X), Y)), KLRisk(), Ball(1.0))
     with pytest.raises(ValueError, match="row Newton needs a risk over single rows"):
-        solved(problem)
+        RowNewton().prepare(problem)
 
 
 def test_losses_that_overflow_are_refused():
@@ -177,7 +191,7 @@ def test_losses_that_overflow_are_refused():
         Samples(LinearModel(as_rows(X), np.full(N, 1e200), xrisk.functions.Squared())), KLRisk(), L2()
     )
     with pytest.raises(ValueError, match="the losses overflow near w = 0"):
-        solved(problem)
+        RowNewton().prepare(problem)
 
 
 def with_far_rows(seed, n=4000):
@@ -195,42 +209,49 @@ def with_far_rows(seed, n=4000):
 @pytest.mark.parametrize(
     "numbers", [{"ambiguity": "kl", "strength": 1.0}, {"ambiguity": "cvar", "alpha": 0.1}], ids=str
 )
-def test_far_rows_outside_the_sample_do_not_lead_astray(numbers, seed, monkeypatch):
-    monkeypatch.setattr(newton_rows, "LEAST_SAMPLE", 100)
+def test_far_rows_outside_the_sample_do_not_lead_astray(numbers, seed):
     rows, y = with_far_rows(seed)
-    result = solved(sample_dro(rows, y, **numbers, l2=1e-3, fit_intercept=True), 1e-3)
+    result = solved(sample_dro(rows, y, **numbers, l2=1e-3, fit_intercept=True), 1e-3, least_rows=100)
     assert result.stop is xrisk.Stop.CONVERGED
     assert result.value <= np.log(2.0) * (1.0 + 1e-12)
 
 
-def test_a_sample_whose_solution_is_worse_than_zero_is_not_begun_with(monkeypatch):
-    monkeypatch.setattr(newton_rows, "sample_solution", lambda task: np.full(task.columns.size, 1e6))
+def begun_on_all_rows(problem, w):
+    """The state of `Auto` at the beginning of the stage on all rows, at the solution w of a sample."""
+    auto = Auto()
+    staged = planned(problem, auto)
+    state = auto.init(staged, np.zeros(w.size), RNG)._replace(w=w, value=np.nan)
+    return auto, staged, staging._begin(staged, state, len(staged.stages) - 1, 1e-2)
+
+
+def test_a_sample_whose_solution_is_worse_than_zero_is_not_begun_with():
     problem = stated(KLRisk(1.0))
-    state = RowNewton().init(row_task(problem), np.zeros(4), RNG)
-    assert state.here <= problem.value(np.zeros(4)) * (1.0 + 1e-12)
+    _, _, state = begun_on_all_rows(problem, np.full(4, 1e6))
+    assert state.run.value <= problem.value(np.zeros(4)) * (1.0 + 1e-12)
 
 
-@pytest.mark.parametrize(("constant", "ended"), [(1.0, xrisk.Stop.CONVERGED), (0.0, None)])
-def test_a_best_point_that_is_certified_ends_the_method_unless_it_is_a_constant(constant, ended):
+@pytest.mark.parametrize(("first", "ended"), [(np.inf, xrisk.Stop.CONVERGED), (0.0, None)])
+def test_a_best_point_that_is_certified_ends_the_run_unless_it_is_the_start(first, ended):
     """Where the method is now may be a little worse than the best point before."""
     problem = stated(KLRisk(1.0))
-    task, best = row_task(problem), solved(problem)
-    there = newton_rows.state_at(task, 0.9 * newton_rows.to_centred(task.centre, best.w), 1e-3, 1e-3, 1.0)
-    state = there._replace(w=best.w, value=best.value, constant=constant * there.here)
-    assert state.here > state.value
-    found = newton_rows._certified(task, RowNewton(0.5), state)
-    assert newton_rows.ENDINGS[found.ended] is ended
+    best = solved(problem)
+    auto, staged, state = begun_on_all_rows(problem, 0.9 * best.w)
+    run = state.run._replace(ended=1)
+    state = state._replace(w=best.w, value=best.value, first=first, run=run)
+    assert run.value > best.value
+    found = staging._followed(staged, auto._replace(tol=0.5), state)
+    assert staging.ENDINGS[found.ended] is ended
 
 
 def test_a_step_does_not_rise_where_the_slope_at_its_end_is_small():
     """Two lines, falling by 1 and soon rising by 0.4: at w = 1 most of the slope is gone, and the value is higher."""
     problem = sample_dro([[1.0], [0.4]], [10.01, -10.0], ambiguity="kl", strength=1e-3, loss="absolute", l2=1e-9)
-    task = row_task(problem)
-    state = newton_rows.state_at(task, np.zeros(1), 1e-6, 1e-6, 1.0)
-    point = look(task, state.x, state.z, state.theta, ())
-    slope, level = float(gradient(task, point)[0]), newton_rows.smoothed_at(task, point)
+    task, solver = RowNewton(1e-6, smoothing=1e-6).prepare(problem)
+    state = solver.init(task, np.zeros(1), RNG)
+    point = evaluate(task, state.x, state.z, state.theta, ())
+    slope, level = float(state.grad[0]), newton_rows.smoothed_at(task, point)
     assert slope < 0.0
-    end = look(task, state.x + 1.0, scores_at(task.inner, state.x + 1.0), state.theta, ())
+    end = evaluate(task, state.x + 1.0, scores_at(task.inner, state.x + 1.0), state.theta, ())
     assert abs(float(gradient(task, end)[0])) < 0.5 * abs(slope)
     assert newton_rows.smoothed_at(task, end) > level + 0.3
     found = newton_rows._searched(

@@ -19,8 +19,9 @@ from xrisk.applications.chains import (
 )
 from xrisk.applications.squares import squares_about_minimiser
 from xrisk.certificate.doubled import DoubledScores, doubled_scores, plain_scores
-from xrisk.certificate.least_squares import BLOCK, MOST_COLUMNS, Residuals, Squares, column_norms
+from xrisk.certificate.least_squares import MOST_COLUMNS
 from xrisk.certificate.rounding import EPS
+from xrisk.certificate.squares import BLOCK, Residuals, Squares, column_norms
 from xrisk.data.matrices import fresh_csr, refuse_broken
 from xrisk.data.products import row_block
 from xrisk.data.rows import as_numbers, frozen, kept_dtype, refuse_non_finite

@@ -8,9 +8,9 @@ import numpy as np
 from xrisk.applications.arguments import as_number, penalty_of
 from xrisk.applications.quadratic import quadratic
 from xrisk.certificate.doubled import doubled_scores, plain_scores
-from xrisk.certificate.least_squares import BLOCK as PROVED_BLOCK
-from xrisk.certificate.least_squares import Residuals, Squares, column_norms, sum_rounding
 from xrisk.certificate.rounding import EPS
+from xrisk.certificate.squares import BLOCK as PROVED_BLOCK
+from xrisk.certificate.squares import Residuals, Squares, column_norms, sum_rounding
 from xrisk.data.rows import as_numbers, as_rows, frozen
 from xrisk.data.threads import give_way
 from xrisk.functions import (

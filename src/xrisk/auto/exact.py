@@ -1,15 +1,15 @@
-"""The ground truth: Newton's method under the driver, a bundle of cuts where it has no walk over the samples."""
+"""The ground truth: Newton's method under the driver, a bundle of cuts where there is no walk over the samples."""
 
+from xrisk.auto.choice import ONLY_BY_CUTS, choose
 from xrisk.problem import Problem
 from xrisk.run import Budget, Result, minimize
-from xrisk.solvers.bundle import Bundle, by_cuts
 from xrisk.solvers.newton.solver import Newton
 
 
 def exact(problem: Problem, *, tol: float = 1e-9, max_steps: int = 400) -> Result:
     """Minimise a convex problem of linear scores to ``tol`` relative to its objective, by `xrisk.solvers.Newton`.
 
-    Losses in the tail of pairs, with a ridge, are left to `xrisk.solvers.Bundle`.
+    `xrisk.solvers.Bundle` takes losses in the tail of pairs, with a ridge.
 
     Parameters
     ----------
@@ -19,12 +19,12 @@ def exact(problem: Problem, *, tol: float = 1e-9, max_steps: int = 400) -> Resul
     tol : float
         Accepted suboptimality relative to the objective.
     max_steps : int
-        Newton steps after which it gives up; ten times as many of `Bundle`, which are cheaper.
+        Newton steps at most; ten times as many of `Bundle`, which are cheaper.
 
     Returns
     -------
     Result
-        With the dual weights and slopes of the losses that `xrisk.certify` proves it by.
+        With the dual weights and slopes of the losses that `xrisk.certify` needs.
 
     Examples
     --------
@@ -35,6 +35,6 @@ def exact(problem: Problem, *, tol: float = 1e-9, max_steps: int = 400) -> Resul
     >>> round(best.value, 9)
     -0.03
     """
-    if by_cuts(problem):
-        return minimize(problem, Bundle(tol), budget=Budget(iterations=10 * max_steps))
-    return minimize(problem, Newton(tol), budget=Budget(iterations=max_steps))
+    newton = Newton(tol)
+    chosen = choose(problem, newton, (ONLY_BY_CUTS,))
+    return minimize(problem, chosen, budget=Budget(iterations=max_steps if chosen is newton else 10 * max_steps))

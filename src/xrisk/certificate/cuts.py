@@ -5,8 +5,8 @@ and slopes v of the losses at any scores prove
 
     F(w) ≥ Σ qᵢ pⱼ (vᵢⱼ side·⟨xᵢ − xⱼ, w⟩ − ℓ*(vᵢⱼ))    for all w,
 
-a linear function of w; at the scores of w, with the weights of the worst case there, it touches F. A mixture of cuts is
-a cut, and c + ⟨s, w⟩ ≤ F(w) proves min F + r ≥ c − r*(−s). Everything allows for rounding, as in `certify`.
+a linear function of w. At the scores of a point, with the weights of its worst case, it touches F there. A mixture of
+cuts is a cut, and c + ⟨s, w⟩ ≤ F(w) proves min F + r ≥ c − r*(−s). Everything allows for rounding, as in `certify`.
 """
 
 import math
@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.certificate.penalties import bound_conjugate, terms_of_penalty
+from xrisk.certificate.penalties import bound_conjugate, penalty_rounding
 from xrisk.certificate.rounding import EPS, TINY, loss_rounding
 from xrisk.compile import worthwhile
 from xrisk.data.products import adjoint_rounding, row_adjoint, scaled_norms
-from xrisk.functions import loss_domain, loss_slope, loss_value, penalty_convexity, risk_cap, risk_is_support
+from xrisk.functions import loss_domain, loss_slope, loss_value, risk_cap, risk_is_support
 from xrisk.generic import generic
 from xrisk.inner.oracle import inner_count
 from xrisk.inner.pairs import Pairs
@@ -43,22 +43,43 @@ class Cut(NamedTuple):
     """A linear function offset + ⟨slope, w⟩ below F, up to rounding, and F where it touches."""
 
     value: float  # F
-    above: float  # a bound on F from above
+    upper: float  # a bound on F
     offset: float
     slope: np.ndarray  # (d,)
-    slack: float  # by which the offset may be off
-    spread: float  # by which the entries of the slope may be off, over the scale
+    slack: float  # error bound of the offset
+    spread: float  # error bound of the entries of the slope, over the scale
     weights: np.ndarray  # (n,) of the rows i
 
 
 class Cuts(NamedTuple):
-    """Room for cuts, of which the first ``held`` are there."""
+    """Arrays of cuts; the first ``held`` are filled."""
 
-    slopes: np.ndarray  # (room, d)
-    offsets: np.ndarray  # (room,)
-    slacks: np.ndarray  # (room,)
-    spreads: np.ndarray  # (room,)
+    slopes: np.ndarray  # (capacity, d)
+    offsets: np.ndarray  # (capacity,)
+    slacks: np.ndarray  # (capacity,)
+    spreads: np.ndarray  # (capacity,)
     held: int
+
+
+class Line(NamedTuple):
+    """A linear function offset + ⟨slope, w⟩ below an objective without its penalty, up to rounding."""
+
+    offset: float
+    slope: np.ndarray  # (d,)
+    error_bound: np.ndarray  # (d,) of the slope
+    slack: float  # error bound of the offset
+
+    def bound(self, penalty: Any) -> float:
+        """The lower bound on the optimum that it proves under a penalty."""
+        if not math.isfinite(self.offset - self.slack):
+            return -np.inf
+        upper = worthwhile(bound_conjugate, self.slope.size, penalty)(penalty, -self.slope, self.error_bound)
+        return self.bound_by(float(upper))
+
+    def bound_by(self, conjugate: float) -> float:
+        """The same, given an upper bound on r*(−slope)."""
+        bound = self.offset - conjugate - self.slack - 4 * EPS * abs(conjugate) - TINY
+        return bound if math.isfinite(bound) else -np.inf
 
 
 @generic
@@ -105,7 +126,7 @@ def _(g, sizes, rho, w):
     with np.errstate(over="ignore", invalid="ignore"):
         ahead, behind = tail_scores(g, scores_at(g, w))
     size = max(float(np.abs(ahead).max()), float(np.abs(behind).max()))
-    if not size < np.inf:  # too far away to be looked at
+    if not size < np.inf:  # too far away to be evaluated
         return Cut(np.inf, np.inf, -np.inf, np.zeros(w.size), np.inf, np.inf, np.ones(ahead.size))
     centre = 0.5 * (float(ahead.mean()) + float(behind.mean()))
     ahead, behind = ahead - centre, behind - centre  # any scores make a cut; small ones have more digits
@@ -114,64 +135,64 @@ def _(g, sizes, rho, w):
         found = corner(loss, ahead, behind, low, g.top)
         slope = row_adjoint(pairs.rows, pair_coefs(pairs, found.up, found.down)[:, None])[0]
         offset = found.value - (float(found.up @ ahead) - float(found.down @ behind))
-        rise, slack, spread = _rounding(g, sizes, w, found, (ahead, behind, size))
-    return Cut(found.value, found.value + rise, offset, slope, slack, spread, ahead.size * found.share)
+        error, slack, spread = _rounding(g, sizes, w, found, (ahead, behind, size))
+    return Cut(found.value, found.value + error, offset, slope, slack, spread, ahead.size * found.share)
 
 
 def _rounding(g: Tail, sizes: Sizes, w: np.ndarray, found: Any, scores: Any) -> tuple[float, float, float]:
-    """By how much F may be larger, the offset off, and the entries of the slope over their scale."""
+    """Error bounds of F, of the offset, and of the entries of the slope over their scale."""
     (ahead, behind, size), loss = scores, g.pairs.loss
     d, n, longest = w.size, ahead.size + behind.size, max(float(sizes.ahead.max()), float(sizes.behind.max()))
     each = pair_rounding(loss, ahead.size, behind.size) + EPS * (loss_rounding(loss) + 64)
     worst = float(ahead.min() - behind.max())
-    # a margin is off by the dot products of two rows, and by its own subtractions
+    # a margin has the errors of the dot products of two rows, and of its own subtractions
     error_bound = 2.0 * EPS * (2 * d + 16) * float(np.linalg.norm(w * sizes.scale)) * longest + 64 * EPS * (1.0 + size)
     steepest, largest = abs(loss_slope(loss, worst - error_bound, 1.0)), abs(loss_value(loss, worst, 1.0))
-    rise = error_bound * steepest + 4 * each * abs(found.value) + 64 * EPS * largest
+    error = error_bound * steepest + 4 * each * abs(found.value) + 64 * EPS * largest
     vjp, near = float(np.abs(found.up).sum()), 1.0 + float(np.abs(ahead).max() + np.abs(behind).max())
     slack = 4 * each * (abs(found.value) + 2.0 * vjp * near)
     slack += 64 * EPS * (largest + steepest * near) + EPS * n * vjp * near  # the weights, and sums over the rows
-    reached = float(-found.up @ sizes.ahead - found.down @ sizes.behind)
-    spread = (adjoint_rounding(g.pairs.rows) + 2 * each + EPS * (sizes.repeats + 512)) * reached
-    return rise, slack, spread + 128 * EPS * steepest * longest + TINY
+    lengths = float(-found.up @ sizes.ahead - found.down @ sizes.behind)
+    spread = (adjoint_rounding(g.pairs.rows) + 2 * each + EPS * (sizes.repeats + 512)) * lengths
+    return error, slack, spread + 128 * EPS * steepest * longest + TINY
 
 
 def cut_bounds(problem: Problem, w: np.ndarray) -> tuple[float, float]:
     """Bounds (primal, dual) at w, by the cuts that touch at w and at zero, and mixtures of the two: two full passes.
 
-    Where F is smooth at a minimiser the cut there proves it to be one; at a kink it takes cuts from all sides, which
-    `Bundle` collects.
+    Where F is smooth at a minimiser, its cut alone is a proof; at a kink it takes cuts from all sides, which `Bundle`
+    collects.
     """
     sizes = cut_sizes(problem.inner)
-    here, zero = (cut_at(problem.inner, sizes, problem.outer, point) for point in (w, np.zeros_like(w)))
-    if not np.isfinite(here.slope.sum() + here.offset + here.slack + here.spread):
-        here = zero._replace(above=np.inf)
-    numbers = [np.array(pair) for pair in zip(here[2:6], zero[2:6], strict=True)]
+    at_w, zero = (cut_at(problem.inner, sizes, problem.outer, point) for point in (w, np.zeros_like(w)))
+    if not np.isfinite(at_w.slope.sum() + at_w.offset + at_w.slack + at_w.spread):
+        at_w = zero._replace(upper=np.inf)
+    numbers = [np.array(pair) for pair in zip(at_w[2:6], zero[2:6], strict=True)]
     cuts = Cuts(numbers[1], numbers[0], numbers[2], numbers[3], 2)
     mixtures = (np.array([part, 1.0 - part]) for part in np.linspace(0.0, 1.0, MIXTURES))
-    return objective_above(problem, here, w), max(mixture_below(problem, cuts, q, sizes.scale) for q in mixtures)
+    dual = max(mixture_lower_bound(problem, cuts, q, sizes.scale) for q in mixtures)
+    return objective_upper_bound(problem, at_w, w), dual
 
 
-def objective_above(problem: Problem, cut: Cut, w: np.ndarray) -> float:
+def objective_upper_bound(problem: Problem, cut: Cut, w: np.ndarray) -> float:
     """An upper bound on the objective at w, where the cut touches."""
-    penalty = penalty_at(problem.penalty, w)
-    terms = float(worthwhile(terms_of_penalty, w.size, problem.penalty)(problem.penalty, w))
-    slack = 4 * EPS * (w.size + 16) * terms + TINY * (1.0 + w.size * (1.0 + penalty_convexity(problem.penalty)))
-    above = cut.above + penalty + slack
-    above += 4 * EPS * abs(above)
-    return float(above) if math.isfinite(above) else np.inf
+    upper = cut.upper + penalty_at(problem.penalty, w) + penalty_rounding(problem.penalty, w)
+    upper += 4 * EPS * abs(upper)
+    return float(upper) if math.isfinite(upper) else np.inf
 
 
-def mixture_below(problem: Problem, cuts: Cuts, share: np.ndarray, scale: np.ndarray) -> float:
-    """A lower bound on the optimum by a mixture of the cuts; ``share`` (room,) is not negative."""
-    total, held = math.fsum(share), slice(0, cuts.held)
+def mixture_lower_bound(problem: Problem, cuts: Cuts, share: np.ndarray, scale: np.ndarray) -> float:
+    """A lower bound on the optimum by a mixture of the cuts; ``share`` (capacity,) is not negative."""
+    return mixed(cuts, share, scale, np.zeros(scale.size)).bound(problem.penalty)
+
+
+def mixed(cuts: Cuts, share: np.ndarray, scale: np.ndarray, tilt: np.ndarray) -> Line:
+    """The mixture of cuts, less ⟨tilt, w⟩; shares are not negative, and prove nothing unless their sum is positive."""
+    total, held = math.fsum(share), slice(0, min(cuts.held, share.size))
     if not 0.0 < total < np.inf:
-        return -np.inf
+        return Line(-np.inf, np.zeros(tilt.size), np.zeros(tilt.size), np.inf)
     q, slopes, offsets = share[held] / total, cuts.slopes[held], cuts.offsets[held]
-    each = EPS * (2 * cuts.held + 32)
-    vjp, sizes = q @ slopes, q @ np.abs(slopes)
-    error_bound = each * sizes + (1.0 + each) * float(q @ cuts.spreads[held]) * scale + TINY
-    conjugate = float(worthwhile(bound_conjugate, vjp.size, problem.penalty)(problem.penalty, -vjp, error_bound))
+    each = EPS * (2 * q.size + 32)
+    error_bound = each * (q @ np.abs(slopes) + np.abs(tilt)) + (1.0 + each) * float(q @ cuts.spreads[held]) * scale
     slack = (1.0 + each) * float(q @ cuts.slacks[held]) + each * float(q @ np.abs(offsets))
-    bound = float(q @ offsets) - conjugate - slack - 4 * EPS * abs(conjugate) - TINY
-    return bound if math.isfinite(bound) else -np.inf
+    return Line(float(q @ offsets), q @ slopes - tilt, error_bound + TINY, slack)

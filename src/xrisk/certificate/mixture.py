@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-ACCURACY = 1e-11  # of the slopes, beside the terms of those that are held
+ACCURACY = 1e-11  # of the slopes, relative to their terms
 INTERIOR_STEPS = 60
 MOST = 4  # changes of the support, for each item
 
@@ -26,39 +26,39 @@ def best_mixture(Q: np.ndarray, c: np.ndarray, start: np.ndarray) -> np.ndarray:
     if not share.any():
         share[np.argmin(c + 0.5 * np.diag(Q))] = 1.0
     share /= share.sum()
-    held = share > 0.0
+    kept = share > 0.0
     for _ in range(MOST * c.size):
-        share = _settled(Q, c, share, held)
+        share = _settled(Q, c, share, kept)
         slopes = Q @ share + c
         entering = int(np.argmin(slopes))
         short = float(share @ slopes) - float(slopes[entering])
-        held = share > 0.0
-        if held[entering] or short <= ACCURACY * float(share @ (np.abs(slopes) + np.abs(c))):
+        kept = share > 0.0
+        if kept[entering] or short <= ACCURACY * float(share @ (np.abs(slopes) + np.abs(c))):
             break
-        held[entering] = True
+        kept[entering] = True
     return share
 
 
-def _settled(Q: np.ndarray, c: np.ndarray, share: np.ndarray, held: np.ndarray) -> np.ndarray:
-    """The minimiser on the face of what is held; what would be negative there is dropped, one after another."""
-    held = held.copy()
+def _settled(Q: np.ndarray, c: np.ndarray, share: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """The minimiser on the face of the support; items that would be negative are dropped, one after another."""
+    kept = kept.copy()
     while True:
         aim = np.zeros(c.size)
-        aim[held] = _on_face(Q[np.ix_(held, held)], c[held])
+        aim[kept] = _on_face(Q[np.ix_(kept, kept)], c[kept])
         if not (aim < 0.0).any():
             return aim / aim.sum()
         falling = aim < 0.0
         parts = np.where(falling, share / np.where(falling, share - aim, 1.0), np.inf)
         first = int(np.argmin(parts))
         share = np.maximum(share + float(parts[first]) * (aim - share), 0.0)
-        share[first], held[first] = 0.0, False
+        share[first], kept[first] = 0.0, False
         share /= share.sum()
 
 
 def _on_face(Q: np.ndarray, c: np.ndarray) -> np.ndarray:
     """The stationary point of the quadratic where Σ λ = 1."""
     ridge = 1e-13 * (float(np.diag(Q).max()) or 1.0)  # cuts may be equal
-    return bordered(Q + ridge * np.eye(c.size), c.mean() - c, 1.0)[0]  # a constant changes nothing but digits
+    return bordered(Q + ridge * np.eye(c.size), c.mean() - c, 1.0)[0]  # a constant changes the digits only
 
 
 def bordered(Q: np.ndarray, right: np.ndarray, total: float) -> tuple[np.ndarray, float]:
@@ -90,10 +90,10 @@ def kinked_mixture(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The λ (m,) of the simplex with the largest ⟨offsets, λ⟩ − r*(−Σ λₖ slopesₖ), r = kink‖·‖₁ + ridge/2 ‖·‖².
 
-    And the minimiser (d,) of the largest cut plus r, to which it belongs. ``kink`` may be one for each coordinate.
+    And the minimiser (d,) of the largest cut plus r, which belongs to it. ``kink`` may be one for each coordinate.
 
-    A primal-dual interior-point method: the part of a slope that the kink takes off is a variable in a box. What is
-    nearly zero in the end is zero.
+    A primal-dual interior-point method: the part of a slope that the kink takes off is a variable in a box. Numbers
+    that are nearly zero in the end are set to zero.
 
     Examples
     --------
@@ -106,8 +106,8 @@ def kinked_mixture(
     far = np.abs(slopes.mean(axis=0)) / ridge
     size = max(float(np.ptp(offsets)), 1e-3 * float(np.abs(offsets).max()), 1e-300)
     mu = max(size / m, float((kink * far).max()), 0.5 * ridge * float(far @ far) / m)
-    wall = np.full(d, mu / kink)
-    at = Interior(np.full(m, 1.0 / m), np.zeros(d), np.full(m, m * mu), wall, wall, float(offsets.max()))
+    bounds = np.full(d, mu / kink)
+    at = Interior(np.full(m, 1.0 / m), np.zeros(d), np.full(m, m * mu), bounds, bounds, float(offsets.max()))
     for _ in range(INTERIOR_STEPS):
         left = float(at.share @ at.slack + at.upper @ (kink - at.u) + at.lower @ (kink + at.u))
         if left <= 1e-10 * max(size, float(((at.share @ slopes + at.u) ** 2).sum()) / ridge):
@@ -125,28 +125,22 @@ def kinked_mixture(
 def _interior_step(
     at: Interior, G: np.ndarray, c: np.ndarray, kink: float | np.ndarray, ridge: float, mu: float
 ) -> Interior:
-    """A Newton step towards the central point of ``mu``; what belongs to u is eliminated."""
-    above, below = kink - at.u, kink + at.u
+    """A Newton step towards the central point of ``mu``; u and its multipliers are eliminated."""
+    to_upper, to_lower = kink - at.u, kink + at.u
     w = -(at.share @ G + at.u) / ridge
-    E = 1.0 / ridge + at.upper / above + at.lower / below
-    off_u, off_share = -w + mu / above - mu / below, -(G @ w) - c + at.level - mu / at.share
+    E = 1.0 / ridge + at.upper / to_upper + at.lower / to_lower
+    residual_u, residual_share = -w + mu / to_upper - mu / to_lower, -(G @ w) - c + at.level - mu / at.share
     Q = (G * ((1.0 - 1.0 / (ridge * E)) / ridge)) @ G.T + np.diag(at.slack / at.share)
-    share, level = bordered(Q, G @ (off_u / E) / ridge - off_share, 1.0 - float(at.share.sum()))
-    u = -(off_u + share @ G / ridge) / E
+    share, level = bordered(Q, G @ (residual_u / E) / ridge - residual_share, 1.0 - float(at.share.sum()))
+    u = -(residual_u + share @ G / ridge) / E
     slack = (mu - at.slack * share) / at.share - at.slack
-    upper, lower = (mu + at.upper * u) / above - at.upper, (mu - at.lower * u) / below - at.lower
-    t = _room((at.share, above, below, *at[2:5]), (share, -u, u, slack, upper, lower))
-    return Interior(
-        at.share + t * share,
-        at.u + t * u,
-        at.slack + t * slack,
-        at.upper + t * upper,
-        at.lower + t * lower,
-        at.level + t * level,
-    )
+    upper, lower = (mu + at.upper * u) / to_upper - at.upper, (mu - at.lower * u) / to_lower - at.lower
+    t = _longest_step((at.share, to_upper, to_lower, *at[2:5]), (share, -u, u, slack, upper, lower))
+    steps = (share, u, slack, upper, lower, level)
+    return Interior(*(old + t * step for old, step in zip(at, steps, strict=True)))
 
 
-def _room(sizes: Iterable[np.ndarray], moves: Iterable[np.ndarray]) -> float:
-    """The step, at most 1, that keeps all sizes positive."""
-    most = max(float((-move / size).max()) for size, move in zip(sizes, moves, strict=True))
+def _longest_step(sizes: Iterable[np.ndarray], steps: Iterable[np.ndarray]) -> float:
+    """The part of the steps, at most 1, that keeps all sizes positive."""
+    most = max(float((-step / size).max()) for size, step in zip(sizes, steps, strict=True))
     return 1.0 if most <= 0.0 else min(1.0, 0.99 / most)

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.certificate.penalties import penalty_needs
+from xrisk.certificate.penalties import penalised_part, penalty_needs
 from xrisk.certificate.rounding import (
     EPS,
     TINY,
@@ -18,7 +18,7 @@ from xrisk.certificate.rounding import (
 )
 from xrisk.compile import canonical
 from xrisk.data.products import adjoint_rounding, row_scores, scaled_norms, with_intercept
-from xrisk.functions import Unpenalised, block_value, loss_is_affine, loss_kink
+from xrisk.functions import block_value, loss_is_affine, loss_kink
 from xrisk.functions.smoothing import plain_loss, smoothable_loss
 from xrisk.inner.oracle import inner_count, inner_dim, inner_size
 from xrisk.inner.passes import (
@@ -55,13 +55,13 @@ class Measured(NamedTuple):
     sizes: np.ndarray  # (rows,) lengths of the rows over the scale
     free_entry: np.ndarray  # (rows,) entries in the free coordinate
     centre: np.ndarray  # (d,) what a free intercept absorbs
-    moved: float  # by which the intercept and a target may be off once the centre of the targets is taken out
+    target_error: float  # error bound of the intercept and a target once the centre of the targets is taken out
     rounding: float  # relative error of sums over the samples
     passes: np.ndarray  # (2,) full passes made so far, for values and for gradients
 
 
 class Bounded(NamedTuple):
-    """Numbers and how far each may be from the real number that it stands for."""
+    """Numbers, each with an error bound: its distance from the real number that it stands for."""
 
     value: np.ndarray
     error: np.ndarray
@@ -73,7 +73,7 @@ class Sums(NamedTuple):
     mean: np.ndarray  # (n, m) of ℓ*(v)
     size: np.ndarray  # (n, m) of its terms
     vjp: np.ndarray  # Σᵢ qᵢ mean v⊗x on the coordinates that are penalised
-    error_bound: np.ndarray  # by which every entry of it may be off
+    error_bound: np.ndarray  # of every entry of it
 
 
 class Candidate(NamedTuple):
@@ -83,17 +83,19 @@ class Candidate(NamedTuple):
     up: float = 1.0
     down: float = 1.0
 
+    def times(self, up: float, down: float) -> "Candidate":
+        """The slopes made smaller by two more factors."""
+        return self._replace(up=up * self.up, down=down * self.down)
+
 
 def measured(problem: Problem, columns: np.ndarray | None = None, centre: np.ndarray | None = None) -> Measured:
-    """The problem, its rows measured once for all certificates; refuses what it does not know.
+    """The problem, its rows measured once for all certificates; unknown parts are refused.
 
     ``columns`` (d,) are sizes of the columns, and ``centre`` (d,) what an intercept absorbs, where they are known.
     """
     refuse_unknown(problem)
     problem = canonical(problem._replace(inner=as_linear_groups(problem.inner)))
-    g, r, free = problem.inner, problem.penalty, 0
-    if isinstance(r, Unpenalised):
-        r, free = r.penalty, r.free
+    g, (r, free) = problem.inner, penalised_part(problem.penalty)
     g, centre = centred(g, centre) if free == 1 else (g, np.zeros(inner_size(g)))
     problem = problem._replace(inner=g)
     rows = pass_rows(g)
@@ -107,8 +109,8 @@ def measured(problem: Problem, columns: np.ndarray | None = None, centre: np.nda
         free_entry = row_scores(rows, last)[:, 0]
     rounding = adjoint_rounding(rows) + walk_rounding(g) + EPS * (inner_count(g) + 513)
     inner, passes = with_loss(g, smoothable_loss(pass_loss(g))), np.zeros(2, dtype=np.int64)
-    moved = EPS * (2.0 * abs(float(centre[-1])) + float(np.abs(g.model.target).max())) if centre[-1] else 0.0
-    return Measured(problem, inner, r, free, scale, sizes, free_entry, centre, moved, rounding, passes)
+    target_error = EPS * (2.0 * abs(float(centre[-1])) + float(np.abs(g.model.target).max())) if centre[-1] else 0.0
+    return Measured(problem, inner, r, free, scale, sizes, free_entry, centre, target_error, rounding, passes)
 
 
 def refuse_unknown(problem: Problem) -> None:
@@ -120,10 +122,9 @@ def refuse_unknown(problem: Problem) -> None:
 
 def unknown_part(problem: Problem) -> str | None:
     """A sentence on what a certificate does not know of the problem; None where it knows all."""
-    g, f, r = as_linear_groups(problem.inner), problem.outer, problem.penalty
+    g, f, r = as_linear_groups(problem.inner), problem.outer, penalised_part(problem.penalty)[0]
     if not walk.implemented(g):
         return f"inner functions with full passes are needed, got {type(g).__name__}"
-    r = r.penalty if isinstance(r, Unpenalised) else r
     verbs: list[tuple[Any, Any]] = [(loss_rounding, plain_loss(pass_loss(g))), *penalty_needs(r)]
     if is_risk(f):
         verbs.append((risk_terms, f))
@@ -152,8 +153,8 @@ def bounded_values(known: Measured, w: np.ndarray, z: np.ndarray) -> Bounded:
     columns = known.scale.size
     length = float(np.linalg.norm(to_centred(known.centre, w).reshape(-1, columns) * known.scale))
     # a dot product errs by d roundings; a projection leaves w outside by about as many
-    reach = EPS * (2 * columns + 16) * (length + float(np.abs(known.centre[:-1]) @ np.abs(w[:-1]))) + known.moved
-    sums = walk(g, LossBounds(reach), _scores(known, at_scores(known, z)), NO_SHARE).sums
+    error = EPS * (2 * columns + 16) * (length + float(np.abs(known.centre[:-1]) @ np.abs(w[:-1])))
+    sums = walk(g, LossBounds(error + known.target_error), _scores(known, at_scores(known, z)), NO_SHARE).sums
     known.passes[0] += 1
     shape = (inner_count(g), inner_dim(g))
     each = walk_rounding(g) + EPS * loss_rounding(pass_loss(g))
@@ -164,13 +165,13 @@ def slope_candidates(known: Measured, z: np.ndarray, given: Any) -> list[Candida
     """Slopes of the losses to try: those given and those at the scores z, smoothed by several widths if none are."""
     loss = pass_loss(known.problem.inner)
     if given is not None:
-        there = at_scores(known, z)
-        for name, needed in zip(("z", "direction", "factor"), there[:3], strict=True):
+        at_z = at_scores(known, z)
+        for name, needed in zip(("z", "direction", "factor"), at_z[:3], strict=True):
             found = np.shape(getattr(given, name, 0.0))
             if found != needed.shape:
                 kind = type(given).__name__
                 raise ValueError(f"slopes must be Slopes with {name} of shape {needed.shape}, got {kind} with {found}")
-        return [Candidate(there)] if loss_is_affine(loss) else [Candidate(given), Candidate(there)]
+        return [Candidate(at_z)] if loss_is_affine(loss) else [Candidate(given), Candidate(at_z)]
     return [Candidate(at_scores(known, z, mu)) for mu in _widths(known, loss, z)]
 
 
@@ -202,22 +203,25 @@ def shares_of_slopes(known: Measured, q: np.ndarray, candidate: Candidate) -> tu
     if known.free > 1 or score_count(known.inner) > 1:
         return 0.0, 0.0
     sums = _free_slopes(known, candidate)
-    above, below = float(q.reshape(-1) @ sums[:, 0]), float(q.reshape(-1) @ sums[:, 1])
-    if above > below:
-        return below / above, 1.0
-    return 1.0, above / below if below > 0.0 else 1.0
+    return _balanced(float(q.reshape(-1) @ sums[:, 0]), float(q.reshape(-1) @ sums[:, 1]))
+
+
+def _balanced(up: float, down: float) -> tuple[float, float]:
+    """Factors that make two numbers equal, the larger one smaller."""
+    if up > down:
+        return down / up, 1.0
+    return 1.0, up / down if down > 0.0 else 1.0
 
 
 def shares_of_weights(known: Measured, q: np.ndarray, candidate: Candidate) -> tuple[np.ndarray, float]:
-    """The share of each weight at which the free coordinate has no slope, and how near exact ones are, relatively."""
+    """The share of each weight at which the free coordinate has no slope, and the relative error of the shares."""
     if known.free > 1:
         return np.zeros(q.size), 0.0
     sums = _free_slopes(known, candidate)
     net = q.reshape(-1) * (sums[:, 0] - sums[:, 1])
     size, left = float(np.abs(q.reshape(-1)) @ (sums[:, 0] + sums[:, 1])), float(np.abs(net).sum())
     cancelled = size / left if left > 0.0 else np.inf if size > 0.0 else 1.0
-    above, below = float(net[net > 0].sum()), float(-net[net < 0].sum())
-    up, down = (below / above, 1.0) if above > below else (1.0, above / below if below > 0.0 else 1.0)
+    up, down = _balanced(float(net[net > 0].sum()), float(-net[net < 0].sum()))
     return np.where(net > 0, up, np.where(net < 0, down, 1.0)), (walk_rounding(known.inner) + 512 * EPS) * cancelled
 
 

@@ -1,12 +1,13 @@
-"""Penalties in a certificate: r from above with the size of its terms, r* from above with its rounding."""
+"""Penalties in a certificate: the rounding of r, and upper bounds on r*."""
 
 import math
+from typing import Any
 
 import numpy as np
 from numba.extending import register_jitable
 
-from xrisk.certificate.rounding import EPS
-from xrisk.compile import kernel
+from xrisk.certificate.rounding import EPS, TINY
+from xrisk.compile import kernel, worthwhile
 from xrisk.functions import (
     L1,
     L2,
@@ -40,8 +41,8 @@ def penalty_terms(r, w):
 
 
 @generic
-def conjugate_above(r, v, error_bound):
-    """A bound on r*(v + e) over all |e_j| ≤ off_j, its own rounding included."""
+def conjugate_upper(r, v, error_bound):
+    """An upper bound on r*(v + e) over all |e_j| ≤ error_bound[j], its own rounding included."""
 
 
 @generic
@@ -50,45 +51,40 @@ def penalty_needs(r):
 
 
 @generic
-def distance_above(domain, w):
-    """A bound on ‖e‖₁ for some e with w + e in the domain: how far rounding has left w (d,) outside."""
+def penalised_part(r):
+    """(penalty, free): the penalty of all coordinates but the last ``free`` ones, which have none."""
 
 
-@distance_above.of(NoPenalty)
-def _(domain, w):
-    return 0.0
+penalised_part.otherwise(lambda r: (r, 0))
+penalised_part.of(Unpenalised)(lambda r: (r.penalty, r.free))
 
 
-@distance_above.of(NonNegative)
-def _(domain, w):
-    return _negative_part(w)
+@generic
+def distance_upper(domain, w):
+    """An upper bound on ‖e‖₁ for some e with w + e in the domain: how far rounding has left w (d,) outside."""
 
 
-@distance_above.of(Hyperplane)
-def _(domain, w):
-    return _wider(abs(math.fsum([*w, -domain.total])))
+distance_upper.of(NoPenalty)(lambda domain, w: 0.0)
+distance_upper.of(NonNegative)(lambda domain, w: _negative_part(w))
+distance_upper.of(Hyperplane)(lambda domain, w: _wider(abs(math.fsum([*w, -domain.total]))))
+distance_upper.of(L1Ball)(lambda domain, w: _wider(max(math.fsum([*np.abs(w), -domain.radius]), 0.0)))
 
 
-@distance_above.of(Simplex)
+@distance_upper.of(Simplex)
 def _(domain, w):
     return 2.0 * _negative_part(w) + _wider(abs(math.fsum([*w, -domain.total])))
 
 
-@distance_above.of(SolidSimplex)
+@distance_upper.of(SolidSimplex)
 def _(domain, w):
     return _negative_part(w) + _wider(max(math.fsum([*np.maximum(w, 0.0), -domain.total]), 0.0))
 
 
-@distance_above.of(L1Ball)
+@distance_upper.of(LeveragedBudget)
 def _(domain, w):
-    return _wider(max(math.fsum([*np.abs(w), -domain.radius]), 0.0))
-
-
-@distance_above.of(LeveragedBudget)
-def _(domain, w):
-    # to take what is too much from the long and the short side moves no more than both are off
-    error_bound, over = abs(math.fsum([*w, -domain.total])), max(math.fsum([*np.abs(w), -domain.gross]), 0.0)
-    return _wider(error_bound + over)
+    # correcting the sum and cutting both sides back moves w by no more than these two errors
+    wrong, over = abs(math.fsum([*w, -domain.total])), max(math.fsum([*np.abs(w), -domain.gross]), 0.0)
+    return _wider(wrong + over)
 
 
 def _negative_part(w: np.ndarray) -> float:
@@ -101,12 +97,12 @@ def _wider(length: float) -> float:
 
 @penalty_terms.otherwise
 def _(r, w):
-    return penalty_value(r, w)  # a sum of what is not negative
+    return penalty_value(r, w)  # a sum of terms that are not negative
 
 
 @penalty_terms.of(Tilted)
 def _(r, w):
-    # a point of a domain is there up to rounding, which moves no more than its length along any slope
+    # a point is in its domain up to rounding, which costs no more than its length times the steepest slope
     stride, total, steepest = slope_stride(r, w), 0.0, 0.0
     for j in range(w.size):
         total += abs(w[j])
@@ -124,30 +120,30 @@ def terms_of_penalty(r, w):
     return penalty_terms(r, w)
 
 
-@penalty_needs.otherwise
-def _(r):
-    return [(conjugate_above, r)]
+def penalty_rounding(r: Any, w: np.ndarray) -> float:
+    """An error bound of r(w), and of adding it to an objective."""
+    terms = float(worthwhile(terms_of_penalty, w.size, r)(r, w))
+    return 4 * EPS * (w.size + 16) * terms + TINY * (1.0 + w.size * (1.0 + penalty_convexity(r)))
+
+
+penalty_needs.otherwise(lambda r: [(conjugate_upper, r)])
+penalty_needs.of(Tilted)(lambda r: penalty_needs(r.penalty))
 
 
 @penalty_needs.of(Restricted)
 def _(r):
-    return [(conjugate_above, r), (restricted_above, r.domain), (conjugate_above, r.penalty)]
-
-
-@penalty_needs.of(Tilted)
-def _(r):
-    return penalty_needs(r.penalty)
+    return [(conjugate_upper, r), (restricted_upper, r.domain), (conjugate_upper, r.penalty)]
 
 
 @register_jitable
 def conjugate_terms(r, v):
     """⟨v, w⟩ + r(w) at the maximiser w of ⟨v, w⟩ − r(w), or more: both are differences of r* between v and 2v."""
     near, far = penalty_conjugate(r, v), penalty_conjugate(r, 2.0 * v)
-    return 2.0 * (abs(near) + abs(far)) if far < np.inf else 0.0  # only an indicator, which adds nothing up
+    return 2.0 * (abs(near) + abs(far)) if far < np.inf else 0.0  # an indicator, which adds up no terms
 
 
 @register_jitable
-def symmetric_conjugate_above(r, v, error_bound):
+def symmetric_conjugate_upper(r, v, error_bound):
     """The bound where r does not change with the sign of any coordinate, so that r* grows with every |v_j|."""
     wider = np.empty(v.size)
     for j in range(v.size):
@@ -156,14 +152,14 @@ def symmetric_conjugate_above(r, v, error_bound):
 
 
 @register_jitable
-def increasing_conjugate_above(r, v, error_bound):
+def increasing_conjugate_upper(r, v, error_bound):
     """The bound where r is finite on w ≥ 0 only, so that r* grows with every v_j."""
     return _with_rounding(r, penalty_conjugate(r, v + error_bound), np.abs(v))
 
 
 @register_jitable
-def separable_conjugate_above(r, v, error_bound):
-    """The bound where r is a sum over coordinates: either end may be the worse one, coordinate by coordinate."""
+def separable_conjugate_upper(r, v, error_bound):
+    """The bound where r is a sum over coordinates: in each, either end may be the worse one."""
     value, size = 0.0, 0.0
     for j in range(v.size):
         one, width = v[j : j + 1], error_bound[j]
@@ -178,27 +174,27 @@ def _with_rounding(r, value, v):
 
 
 for _symmetric in (NoPenalty, L1, L2, ElasticNet, GroupLasso, Ball, L1Ball):
-    conjugate_above.of(_symmetric)(symmetric_conjugate_above)
+    conjugate_upper.of(_symmetric)(symmetric_conjugate_upper)
 for _positive in (Simplex, CappedSimplex, SolidSimplex):
-    conjugate_above.of(_positive)(increasing_conjugate_above)
+    conjugate_upper.of(_positive)(increasing_conjugate_upper)
 for _separable in (Box, NonNegative):
-    conjugate_above.of(_separable)(separable_conjugate_above)
+    conjugate_upper.of(_separable)(separable_conjugate_upper)
 
 
-@conjugate_above.of(Hyperplane)
+@conjugate_upper.of(Hyperplane)
 def _(domain, v, error_bound):
     if v.size > 1:
         return np.inf
     return domain.total * v[0] + abs(domain.total) * (error_bound[0] + 8.0 * EPS * abs(v[0]))
 
 
-@conjugate_above.of(LeveragedBudget)
+@conjugate_upper.of(LeveragedBudget)
 def _(domain, v, error_bound):
-    return leveraged_above(penalty_conjugate(domain, v), domain, v, error_bound)
+    return leveraged_upper(penalty_conjugate(domain, v), domain, v, error_bound)
 
 
 @register_jitable
-def leveraged_above(value, domain, v, error_bound):
+def leveraged_upper(value, domain, v, error_bound):
     """The bound where ‖w‖₁ ≤ gross, from the computed value: r* is Lipschitz, and so is its rounding."""
     return (
         value
@@ -208,63 +204,62 @@ def leveraged_above(value, domain, v, error_bound):
 
 
 @register_jitable
-def hyperplane_above(r, v, error_bound):
+def hyperplane_upper(r, v, error_bound):
     """The bound on Σ w = total under a ridge μ: r*(v + e) ≤ r*(v) + ⟨e, w⟩ + ‖e‖²/(2μ) at the maximiser w.
 
     A constant c moves r* by c·total and no more, so v is centred first: the squares of what is left are its terms.
     """
     mu, total = penalty_convexity(r), r.domain.total
     if not mu > 0.0:
-        return conjugate_above(r.domain, v, error_bound)
+        return conjugate_upper(r.domain, v, error_bound)
     c = 0.5 * (v.min() + v.max())
-    w, move, terms = (v - c) / mu, 0.0, abs(c * total)
+    w, change, terms = (v - c) / mu, 0.0, abs(c * total)
     value = penalty_conjugate(r, v - c)
     prox(r.domain, w, 1.0)
     for j in range(v.size):
         wide = error_bound[j] + EPS * abs(v[j] - c)
-        move += wide * abs(w[j]) + 0.5 * wide * (wide / mu)
+        change += wide * abs(w[j]) + 0.5 * wide * (wide / mu)
         terms += (v[j] - c) * ((v[j] - c) / mu) + mu * w[j] * w[j]
-    slack = 4.0 * EPS * (v.size + 16.0) * (abs(value) + terms + move)
-    return value + c * total + move + slack
+    slack = 4.0 * EPS * (v.size + 16.0) * (abs(value) + terms + change)
+    return value + c * total + change + slack
 
 
-@conjugate_above.of(Restricted)
+@conjugate_upper.of(Restricted)
 def _(r, v, error_bound):
-    return restricted_above(r.domain, r, v, error_bound)
+    return restricted_upper(r.domain, r, v, error_bound)
 
 
 @generic
-def restricted_above(domain, r, v, error_bound):
+def restricted_upper(domain, r, v, error_bound):
     """The bound of a penalty on a domain, by the kind of the domain; all our penalties are symmetric."""
 
 
-restricted_above.of(Ball)(lambda domain, r, v, error_bound: symmetric_conjugate_above(r, v, error_bound))
-restricted_above.of(Simplex)(lambda domain, r, v, error_bound: increasing_conjugate_above(r, v, error_bound))
-restricted_above.of(CappedSimplex)(lambda domain, r, v, error_bound: increasing_conjugate_above(r, v, error_bound))
-restricted_above.of(Box)(lambda domain, r, v, error_bound: separable_conjugate_above(r, v, error_bound))
-restricted_above.of(NonNegative)(lambda domain, r, v, error_bound: separable_conjugate_above(r, v, error_bound))
-restricted_above.of(L1Ball)(lambda domain, r, v, error_bound: symmetric_conjugate_above(r, v, error_bound))
-restricted_above.of(SolidSimplex)(lambda domain, r, v, error_bound: increasing_conjugate_above(r, v, error_bound))
-restricted_above.of(Hyperplane)(lambda domain, r, v, error_bound: hyperplane_above(r, v, error_bound))
+for _symmetric in (Ball, L1Ball):
+    restricted_upper.of(_symmetric)(lambda domain, r, v, error_bound: symmetric_conjugate_upper(r, v, error_bound))
+for _positive in (Simplex, CappedSimplex, SolidSimplex):
+    restricted_upper.of(_positive)(lambda domain, r, v, error_bound: increasing_conjugate_upper(r, v, error_bound))
+for _separable in (Box, NonNegative):
+    restricted_upper.of(_separable)(lambda domain, r, v, error_bound: separable_conjugate_upper(r, v, error_bound))
+restricted_upper.of(Hyperplane)(lambda domain, r, v, error_bound: hyperplane_upper(r, v, error_bound))
 
 
-@restricted_above.of(LeveragedBudget)
+@restricted_upper.of(LeveragedBudget)
 def _(domain, r, v, error_bound):
-    above = leveraged_above(penalty_conjugate(r, v), domain, v, error_bound)
-    return above + 4.0 * EPS * (v.size + 16.0) * penalty_convexity(r) * domain.gross * domain.gross
+    upper = leveraged_upper(penalty_conjugate(r, v), domain, v, error_bound)
+    return upper + 4.0 * EPS * (v.size + 16.0) * penalty_convexity(r) * domain.gross * domain.gross
 
 
-@conjugate_above.of(Tilted)
+@conjugate_upper.of(Tilted)
 def _(r, v, error_bound):
-    # r*(v) = penalty*(v − slope) − constant; the difference is off by a rounding
-    stride, below, wider = slope_stride(r, v), np.empty(v.size), np.empty(v.size)
+    # r*(v) = penalty*(v − slope) − constant; the difference has an error of one rounding
+    stride, shifted, wider = slope_stride(r, v), np.empty(v.size), np.empty(v.size)
     for j in range(v.size):
-        below[j] = v[j] - r.slope[j * stride]
-        wider[j] = (error_bound[j] + EPS * abs(below[j])) * (1.0 + 4.0 * EPS)
-    above = conjugate_above(r.penalty, below, wider)
-    return above - r.constant + 4.0 * EPS * (abs(above) + abs(r.constant))
+        shifted[j] = v[j] - r.slope[j * stride]
+        wider[j] = (error_bound[j] + EPS * abs(shifted[j])) * (1.0 + 4.0 * EPS)
+    upper = conjugate_upper(r.penalty, shifted, wider)
+    return upper - r.constant + 4.0 * EPS * (abs(upper) + abs(r.constant))
 
 
 @kernel
 def bound_conjugate(r, v, error_bound):
-    return conjugate_above(r, v, error_bound)
+    return conjugate_upper(r, v, error_bound)

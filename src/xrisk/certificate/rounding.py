@@ -66,8 +66,8 @@ class Weights(NamedTuple):
     q: np.ndarray  # (n, m)
     conjugate: float
     size: float  # of the terms of the conjugate
-    defect: float  # a point that is exactly in the set is this near, in the sum of absolute values
-    loose: float = 0.0  # of weights made smaller to balance a coordinate: those that do exactly are so near, relatively
+    defect: float  # distance to a point exactly in the set, in the sum of absolute values
+    loose: float = 0.0  # relative distance to weights that balance a coordinate exactly, of weights made smaller for it
 
 
 @generic
@@ -92,21 +92,19 @@ def block_conjugate_terms(f, y):
 
 @generic
 def risk_terms(rho, n):
-    """Size of the terms of ρ and ρ* over n values beside the values themselves."""
+    """Size of the terms of ρ and ρ* over n values other than the values themselves."""
 
 
 @generic
-def risk_above(rho, u):
-    """An upper bound on ρ(u) without terms larger than the values u (n,): they drown in λ; inf where none is known."""
+def risk_upper(rho, u):
+    """An upper bound on ρ(u) without terms larger than the values u (n,), for large λ; inf where none is known."""
 
 
-@risk_above.otherwise
-def _(rho, u):
-    return np.inf
+risk_upper.otherwise(lambda rho, u: np.inf)
 
 
 class ValueMoments(NamedTuple):
-    """Of values under their masses."""
+    """Mean, variance and range of values under their masses."""
 
     mean: float
     variance: float
@@ -114,29 +112,22 @@ class ValueMoments(NamedTuple):
 
 
 @generic
-def moments_above(rho, found):
-    """`risk_above` of values of which the moments are known."""
+def moments_upper(rho, found):
+    """`risk_upper` by the moments of the values."""
 
 
-@moments_above.otherwise
-def _(rho, found):
-    return np.inf
+moments_upper.otherwise(lambda rho, found: np.inf)
 
 
-@risk_above.of(KLRisk)
-@risk_above.of(ChiSquareRiskA)
-@risk_above.of(ChiSquareRiskB)
-@risk_above.of(KLBallRisk)
-@risk_above.of(ChiSquareBallRisk)
-def _(rho, u):
-    return moments_above(rho, ValueMoments(u.mean(), u.var(), u.max() - u.min()))
+for _risk in (KLRisk, ChiSquareRiskA, ChiSquareRiskB, KLBallRisk, ChiSquareBallRisk):
+    risk_upper.of(_risk)(lambda rho, u: moments_upper(rho, ValueMoments(u.mean(), u.var(), u.max() - u.min())))
 
 
-@risk_above.of(WithMasses)
+@risk_upper.of(WithMasses)
 def _(rho, u):
     p = base_weights(rho, u.size)
     mean = p @ u
-    return moments_above(rho.risk, ValueMoments(mean, p @ (u - mean) ** 2, u.max() - u.min()))
+    return moments_upper(rho.risk, ValueMoments(mean, p @ (u - mean) ** 2, u.max() - u.min()))
 
 
 @generic
@@ -144,39 +135,24 @@ def base_weights(rho, n):
     """The weights (n,) at which ρ* is zero, up to rounding of each."""
 
 
-@base_weights.otherwise
-def _(rho, n):
-    return np.full(n, 1.0 / n)
+base_weights.otherwise(lambda rho, n: np.full(n, 1.0 / n))
+base_weights.of(WithMasses)(lambda rho, n: rho.masses / math.fsum(rho.masses))
 
 
-@base_weights.of(WithMasses)
-def _(rho, n):
-    return rho.masses / math.fsum(rho.masses)
+# Hoeffding's lemma; the maximum over weights of either sign
+moments_upper.of(KLRisk)(lambda rho, found: found.mean + found.width**2 / (8.0 * rho.lam))
+moments_upper.of(ChiSquareRiskA)(lambda rho, found: found.mean + found.variance / (2.0 * rho.lam))
+moments_upper.of(ChiSquareRiskB)(lambda rho, found: found.mean + found.variance / (4.0 * rho.lam))
 
 
-@moments_above.of(KLRisk)
-def _(rho, found):
-    return found.mean + found.width**2 / (8.0 * rho.lam)  # Hoeffding's lemma
-
-
-@moments_above.of(ChiSquareRiskA)
-def _(rho, found):
-    return found.mean + found.variance / (2.0 * rho.lam)  # the maximum over weights of either sign
-
-
-@moments_above.of(ChiSquareRiskB)
-def _(rho, found):
-    return found.mean + found.variance / (4.0 * rho.lam)
-
-
-@moments_above.of(KLBallRisk)
+@moments_upper.of(KLBallRisk)
 def _(rho, found):
     ball = found.width * min(math.sqrt(0.5 * rho.radius), 1.0)  # Pinsker's inequality
     costly = found.width**2 / (8.0 * rho.strength) if rho.strength > 0.0 else np.inf
     return found.mean + min(ball, costly)
 
 
-@moments_above.of(ChiSquareBallRisk)
+@moments_upper.of(ChiSquareBallRisk)
 def _(rho, found):
     ball = min(math.sqrt(2.0 * rho.radius * found.variance), found.width)
     costly = found.variance / (2.0 * rho.strength) if rho.strength > 0.0 else np.inf
@@ -185,30 +161,24 @@ def _(rho, found):
 
 @generic
 def loss_rounding(loss):
-    """Relative error of ℓ and ℓ* as they are computed, in units of EPS, beside that of their argument."""
+    """Relative error of ℓ and ℓ* as computed, in units of EPS, without that of their argument."""
 
 
-@outer_terms.of(CVaRHinge)
-@outer_terms.of(ChiSquareA)
-@outer_terms.of(ChiSquareB)
-@outer_terms.of(Exponential)
-@outer_terms.of(HardNonsmooth)
-@outer_terms.of(HardSmooth)
-@outer_terms.of(Identity)
-@outer_terms.of(LogisticOuter)
-@outer_terms.of(Power)
-@outer_terms.of(Softplus)
-@outer_terms.of(Square)
 def usual_outer_terms(f, u):
     """|f(u)| + |f′(u) u|, of a function that adds up nothing larger than itself."""
     return abs(outer_value(f, u)) + abs(outer_slope(f, u) * u)
 
 
+USUAL = (CVaRHinge, ChiSquareA, ChiSquareB, HardNonsmooth, HardSmooth, Identity, LogisticOuter, Softplus, Square)
+for _outer in (*USUAL, Exponential, Power):
+    outer_terms.of(_outer)(usual_outer_terms)
+
+
 @outer_terms.of(Scaled)
 def _(f, u):
     at = f.slope * u + f.shift
-    moved = abs(outer_slope(f.f, at)) * (abs(f.slope * u) + abs(f.shift))
-    return f.factor * (outer_terms(f.f, at) + moved) + abs(f.constant)
+    argument = abs(outer_slope(f.f, at)) * (abs(f.slope * u) + abs(f.shift))
+    return f.factor * (outer_terms(f.f, at) + argument) + abs(f.constant)
 
 
 @outer_terms.of(Smoothed)
@@ -217,18 +187,13 @@ def _(f, u):
     return outer_terms(f.f, at) + abs(y) * (abs(u) + abs(at)) + f.nu * y * y
 
 
-@outer_conjugate_terms.of(CVaRHinge)
-@outer_conjugate_terms.of(ChiSquareA)
-@outer_conjugate_terms.of(ChiSquareB)
-@outer_conjugate_terms.of(HardNonsmooth)
-@outer_conjugate_terms.of(HardSmooth)
-@outer_conjugate_terms.of(Identity)
-@outer_conjugate_terms.of(LogisticOuter)
-@outer_conjugate_terms.of(Softplus)
-@outer_conjugate_terms.of(Square)
 def usual_outer_conjugate_terms(f, y):
     """|f*(y)|, of a conjugate that adds up nothing larger than itself."""
     return abs(outer_conjugate(f, y))
+
+
+for _outer in USUAL:
+    outer_conjugate_terms.of(_outer)(usual_outer_conjugate_terms)
 
 
 @outer_conjugate_terms.of(Exponential)
@@ -278,10 +243,8 @@ def _(f, y):
     return total
 
 
-@block_conjugate_terms.of(MaxOuter)
-@block_conjugate_terms.of(TopSum)
-def _(f, y):
-    return 0.0
+block_conjugate_terms.of(MaxOuter)(lambda f, y: 0.0)
+block_conjugate_terms.of(TopSum)(lambda f, y: 0.0)
 
 
 @block_conjugate_terms.of(LogSumExp)
@@ -289,23 +252,12 @@ def _(f, y):
     return (1.0 + math.log(y.size)) / f.beta
 
 
-@risk_terms.of(MaxRisk)
-@risk_terms.of(CVaRRisk)
-def _(rho, n):
-    return 0.0
-
-
-@risk_terms.of(ChiSquareRiskA)
-@risk_terms.of(ChiSquareRiskB)
-@risk_terms.of(KLRisk)
-def _(rho, n):
-    return rho.lam * (2.0 + math.log(n))
-
-
-@risk_terms.of(KLBallRisk)
-@risk_terms.of(ChiSquareBallRisk)
-def _(rho, n):
-    return rho.strength * (2.0 + math.log(n))
+risk_terms.of(MaxRisk)(lambda rho, n: 0.0)
+risk_terms.of(CVaRRisk)(lambda rho, n: 0.0)
+for _risk in (ChiSquareRiskA, ChiSquareRiskB, KLRisk):
+    risk_terms.of(_risk)(lambda rho, n: rho.lam * (2.0 + math.log(n)))
+for _risk in (KLBallRisk, ChiSquareBallRisk):
+    risk_terms.of(_risk)(lambda rho, n: rho.strength * (2.0 + math.log(n)))
 
 
 @risk_terms.of(WithMasses)

@@ -11,7 +11,7 @@ from xrisk.applications.arguments import as_number
 from xrisk.applications.chain_arguments import Names, chain_of, finite_rewards
 from xrisk.applications.policy import averaged_problem, penalty_on, residual_problem, residual_squares, state_features
 from xrisk.certificate import NOTHING_PROVED, is_perfect
-from xrisk.certificate.least_squares import STEPS, ProvedPoint, Squares, certify_squares, ridge_below
+from xrisk.certificate.least_squares import STEPS, ProvedPoint, Squares, certify_squares, ridge_lower_bound
 from xrisk.data.matrices import refuse_broken
 from xrisk.data.rows import refuse_masked
 from xrisk.estimators.base import FITTED, SOLVING, LinearRobust, Training, settled
@@ -176,7 +176,7 @@ class PolicyEvaluator(LinearRobust):
 
         def prove(hurried: bool) -> ProvedPoint:
             tol, steps = np.inf if hurried else self.tol, STEPS if isinstance(self.solver, str) else 0
-            return certify_squares(F, NoPenalty(), partial(ridge_below, F), result.w, tol=tol, steps=steps)
+            return certify_squares(F, NoPenalty(), partial(ridge_lower_bound, F), result.w, tol=tol, steps=steps)
 
         proof = self._in_time(problem, result, prove) or ProvedPoint(result.w, result.value, NOTHING_PROVED)
         known, stop = proof.certificate, result.stop

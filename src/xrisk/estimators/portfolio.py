@@ -20,9 +20,15 @@ from xrisk.applications.portfolio import (
     portfolio_domain,
     returns_squares,
 )
-from xrisk.auto import Auto
 from xrisk.certificate import NOTHING_PROVED, Certificate, between
-from xrisk.certificate.least_squares import STEPS, ProvedPoint, Squares, certify_squares, conjugate_below, whitening
+from xrisk.certificate.least_squares import (
+    STEPS,
+    ProvedPoint,
+    Squares,
+    certify_squares,
+    conjugate_lower_bound,
+    whitening,
+)
 from xrisk.estimators.base import (
     FITTED,
     FITTED_KINDS,
@@ -41,7 +47,6 @@ from xrisk.inner.oracle import inner_size
 from xrisk.problem import Problem
 from xrisk.run import Result, Stop
 from xrisk.solvers.card import suits
-from xrisk.solvers.faces import Faces
 
 MISSING = ("rows", "assets", "error")
 ZERO = 1e-12  # a gap that is none, of how much the returns can change the objective: an optimum of zero has no digits
@@ -245,13 +250,6 @@ class MeanVariancePortfolio(LinearRobust):
             "and may be held without limit; l2 > 0, leverage, or a budget with long_only=True would give it one"
         )
 
-    def _solver(self, weights: np.ndarray | None) -> Any:
-        if not isinstance(self.solver, str):
-            return self.solver
-        domain = portfolio_domain(self.long_only, self.budget, self.leverage)
-        # the face of an orthant without a limit may take as many steps to find as there are assets
-        return Auto(self.tol) if isinstance(domain, NonNegative) else Faces(min(self.tol, EXACT))
-
     def _proved(self, problem: Problem, result: Result) -> Result:
         if result.stop is Stop.UNBOUNDED:
             raise ValueError(self._no_minimum())
@@ -260,7 +258,7 @@ class MeanVariancePortfolio(LinearRobust):
     def _settled(self, problem: Problem, result: Result, training: Training) -> Result:
         """The result proved of the returns themselves: the covariance has lost half of their digits."""
         limits = portfolio_domain(self.long_only, self.budget, self.leverage)
-        domain, below = limits, partial(conjugate_below, penalty=domain_penalty(self.l2, limits))
+        domain, below = limits, partial(conjugate_lower_bound, penalty=domain_penalty(self.l2, limits))
         if limits is None:
             domain = NoPenalty()
         F, ours = self._squares(training), isinstance(self.solver, str)
@@ -420,7 +418,7 @@ def _holds_nothing(domain: Any, F: Squares, X: np.ndarray) -> bool:
     """Whether w = 0 is sure to be optimal: of long positions without a budget, if no mean return is positive."""
     if not isinstance(domain, NonNegative | SolidSimplex):
         return False
-    unclear = np.flatnonzero(F.linear < F.linear_off)
+    unclear = np.flatnonzero(F.linear < F.linear_error)
     return all(X[:, j].max() <= 0.0 for j in unclear)
 
 

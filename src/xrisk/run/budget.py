@@ -13,8 +13,8 @@ from xrisk.solvers.base import Stop
 class Progress:
     """What a run has used so far.
 
-    ``seconds`` are those inside the solver: preparing, starting, iterating. ``elapsed`` are all since the run was asked
-    for, evaluations for the trace and observers included. Neither clock runs while kernels are compiled.
+    ``seconds`` are those inside the solver: preparing, starting, iterating. ``elapsed`` are all since the call of the
+    run, including evaluations for the trace and observers. Neither clock runs while kernels are compiled.
     """
 
     iterations: int = 0
@@ -38,14 +38,14 @@ class Budget(NamedTuple):
         Never exceeded.
     oracle_calls : float, optional
         Sampled values and gradients together. Sampled methods never exceed it. A full-batch method begins no iteration
-        of which the least cost would exceed it; what it takes beyond that is made all the same: preparing, longer line
-        searches and, of `xrisk.solvers.Auto`, the start of a stage and certificates.
+        whose least cost would exceed it; preparing, longer line searches and, of `xrisk.solvers.Auto`, certificates
+        and the start of a stage may exceed it.
     seconds : float, optional
         Inside the solver, to compare methods by: evaluations for the trace and observers do not count.
     elapsed : float, optional
         Since `xrisk.minimize` was called, whatever they were spent on; ``max_seconds`` of an estimator. Either limit
-        of time ends a full pass in the middle. After it the objective is evaluated once if it is not known. Compiling,
-        the first time that a machine sees a kind of problem, does not count.
+        of time interrupts a full pass. Then the objective is evaluated once if it is not known. Compiling, the first
+        time that a machine sees a kind of problem, does not count.
 
     Examples
     --------

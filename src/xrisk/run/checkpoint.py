@@ -16,6 +16,7 @@ from xrisk.files import read_array, read_json, read_members, refuse, write_archi
 from xrisk.run.budget import Progress
 from xrisk.run.fingerprint import fingerprint
 from xrisk.run.observers import TracePoint
+from xrisk.solvers.base import check_state, like_state
 
 KIND = "xrisk run"
 FORMAT = f"{KIND} 2"
@@ -27,7 +28,7 @@ GENERATORS: tuple[Any, ...] = (
     np.random.Philox,
     np.random.SFC64,
 )
-PLACES = {"MT19937": ("pos", 624), "Philox": ("buffer_pos", 4)}  # indices that NumPy does not look at
+PLACES = {"MT19937": ("pos", 624), "Philox": ("buffer_pos", 4)}  # indices that NumPy does not check
 
 
 class Saved(NamedTuple):
@@ -62,8 +63,8 @@ class Checkpoint:
         return time.monotonic() - self._last >= self._every
 
     def save(self, saved: Saved, run: str) -> None:
-        """Write the file so that a crash leaves the old one or the new one, never a part; ``run`` is whose it is."""
-        self._last = time.monotonic()  # also where it fails: a full disk is asked again after a while, not at once
+        """Write the file so that a crash leaves the old one or the new one, never a part; ``run`` is a fingerprint."""
+        self._last = time.monotonic()  # also where it fails: a full disk is tried again after a while
         value, x, dual = saved.best
         arrays = {f"state.{name}": np.asarray(array) for name, array in saved.state.items()}
         arrays |= {"best.value": np.array(value, dtype=float), "best.x": x, "best.dual": dual}
@@ -128,6 +129,19 @@ def load_run(path: str | Path, run: str) -> Saved:
         )
 
 
+def restored(solver: Any, task: Any, blank: Any, saved: Saved) -> Any:
+    """The saved state, if it can be one of this run: kernels do not check what they read."""
+    like = like_state(solver, task, blank, with_leaves(blank, saved.state))
+    check_like(like, saved.state)
+    state = with_leaves(like, saved.state)
+    check_state(solver, state)
+    _, x, dual = saved.best
+    for name, found, known in (("x", x, solver.solution(blank)), ("dual", dual, solver.dual(task, blank))):
+        if (found.dtype, found.shape) != (known.dtype, known.shape):
+            refuse(f"{name} of its best point must be of shape {known.shape}, got {found.shape}")
+    return state
+
+
 @contextmanager
 def damaged(path: str | Path) -> Iterator[None]:
     """Say of any failure within that the checkpoint is to blame."""
@@ -159,7 +173,7 @@ def with_leaves(blank: Any, found: dict[str, np.ndarray], prefix: str = "") -> A
 
 
 def check_like(blank: Any, found: dict[str, np.ndarray]) -> None:
-    """Refuse what cannot be the arrays and numbers of a state like ``blank``: kernels do not look before they read."""
+    """Refuse what cannot be the arrays and numbers of a state like ``blank``: kernels do not check what they read."""
     wanted = leaves(blank)
     if wanted.keys() != found.keys():
         refuse(f"its state has not the parts {', '.join(wanted)}")
@@ -189,10 +203,10 @@ def _check_touched(name: str, touched: np.ndarray, siblings: Siblings) -> None:
 
 
 def _check_held(name: str, held: np.ndarray, siblings: Siblings) -> None:
-    """Cuts: as many as there is room for, and such that their squares are finite."""
-    room = len(siblings["offsets"])
-    if not min(1, room) <= held <= room:
-        refuse(f"{name} must lie between {min(1, room)} and {room}, got {held}")
+    """Cuts: no more than the arrays hold, and with finite squares."""
+    most = len(siblings["offsets"])
+    if not min(1, most) <= held <= most:
+        refuse(f"{name} must lie between {min(1, most)} and {most}, got {held}")
     for each in ("slopes", "offsets", "slacks", "spreads"):
         _check_size(f"{name.removesuffix('held')}{each}", siblings[each][: int(held)], siblings)
 

@@ -6,24 +6,23 @@ import warnings
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from xrisk.compile import canonical
 from xrisk.data.threads import Interrupted, interruptible, one_thread_each
-from xrisk.files import refuse
-from xrisk.inner.oracle import Oracles, inner_count, inner_dim, inner_size
-from xrisk.problem import Problem, apply_prox
+from xrisk.inner.oracle import Oracles, inner_size
+from xrisk.problem import Problem
 from xrisk.run.budget import Budget, Progress, Stop
-from xrisk.run.checkpoint import Checkpoint, Saved, check_like, damaged, leaves, load_run, with_leaves
+from xrisk.run.checkpoint import Checkpoint, Saved, damaged, leaves, load_run, restored
 from xrisk.run.clock import ctrl_c, now
 from xrisk.run.fingerprint import fingerprint
 from xrisk.run.observers import Snapshot, Trace
 from xrisk.run.result import Result
+from xrisk.run.start import Start, StartState, first_point, generator
 from xrisk.solvers.base import (
     calls_ahead,
-    check_state,
     iterations_made,
     known_certificate,
     known_gap,
@@ -32,13 +31,12 @@ from xrisk.solvers.base import (
     known_slopes,
     known_stop,
     known_value,
-    like_state,
     on_all_rows,
     passes_made,
 )
 
-SAME = 1e-12  # relative: objectives that differ by less are the same, but for rounding
-CHUNK_SECONDS = 0.1  # between two looks at the clock, the observers and Ctrl-C
+SAME = 1e-12  # relative: objectives that differ by less are the same up to rounding
+CHUNK_SECONDS = 0.1  # after which the clock, the observers and Ctrl-C get their turn
 
 Observer = Callable[[Snapshot], None]
 
@@ -70,11 +68,11 @@ def minimize(
     rng : int or Generator, optional
         The seed. The same seed gives the same run, whatever the machine is doing.
     trace : Trace, optional
-        Where the objective is recorded; evaluations are no seconds of the solver.
+        Where the objective is recorded; evaluations do not count as seconds of the solver.
     observers : functions of a Snapshot
         Called a few times a second.
     until : function of a Snapshot → bool, optional
-        Asked at every point of the trace; true ends the run.
+        Called at every point of the trace; true ends the run.
     checkpoint : Checkpoint, optional
         Where to save the run, for `xrisk.resume`.
 
@@ -101,7 +99,7 @@ def minimize(
         run = _Run(problem, budget, Trace() if trace is None else trace, until, pressed)
         if checkpoint:
             checkpoint.check()
-        cut = run.start(solver, w0, _generator(rng))
+        cut = run.start(solver, w0, generator(rng))
         return run.loop(tuple(observers), None if cut else checkpoint, cut)
 
 
@@ -119,8 +117,8 @@ def resume(
     """Continue the run saved at ``path`` under a budget that counts from its very beginning.
 
     The result equals that of a run that was never stopped, bit for bit. Problem and solver must be those of the
-    saved run; give ``checkpoint`` to go on saving. Preparing the solver once more is not counted; Ctrl-C during it
-    raises, the file stays as it is.
+    saved run; give ``checkpoint`` to go on saving. Preparing the solver again does not count; Ctrl-C meanwhile raises
+    and leaves the file as it is.
     """
     with ctrl_c() as pressed:
         run = _Run(problem, budget, Trace() if trace is None else trace, until, pressed)
@@ -130,99 +128,75 @@ def resume(
         return run.loop(tuple(observers), checkpoint)
 
 
-class Resting(NamedTuple):
-    """The start, as the state of a run whose solver could not be prepared in time."""
-
-    w: np.ndarray  # (d,) parameters
-
-
-class Rest(NamedTuple):
-    """What stands in for that solver."""
-
-    def solution(self, state: Resting) -> np.ndarray:
-        return state.w
-
-    def dual(self, problem: Problem, state: Resting) -> np.ndarray:
-        return np.ones((inner_count(problem.inner), inner_dim(problem.inner)))
-
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        return Oracles(0, 0)
-
-
 class _Run:
-    problem: Any
+    task: Any  # the problem as the solver has prepared it
     solver: Any
     state: Any
     rng: np.random.Generator
     best: tuple[float, np.ndarray, np.ndarray]  # value, variable, duals
 
-    def __init__(self, problem: Problem, budget: Budget, trace: Trace, until: Any, pressed: list[bool]) -> None:
-        self.began, self.before = now(), 0.0  # of the wall clock; what a run that is resumed had used
+    def __init__(
+        self,
+        problem: Problem,
+        budget: Budget,
+        trace: Trace,
+        until: Callable[[Snapshot], bool] | None,
+        pressed: list[bool],
+    ) -> None:
+        self.began, self.before = now(), 0.0  # by the wall clock; seconds that a resumed run had used
         budget.check()
         problem.check()
-        self.stated = canonical(problem)
+        self.problem = canonical(problem)
         self.budget, self.trace, self.until, self.pressed = budget, trace, until, pressed
         self.progress = Progress()
-        self.seen: Snapshot | None = None  # of the present state
+        self.present: Snapshot | None = None  # once it has been taken
 
     def start(self, solver: Any, w0: np.ndarray | None, rng: np.random.Generator) -> Stop | None:
-        """Prepare the solver and look at the first point; why the solver did not get so far."""
-        w, stop = first_point(self.stated, w0), None
+        """Prepare the solver and evaluate the first point; the reason why it could not be prepared, if so."""
+        w, stop = first_point(self.problem, w0), None
         self.rng = rng
         try:
             with self.inside():
                 self.prepare(solver, w)
-            self.state = self.solver.advance(self.problem, self.state, 0, rng)  # kernels are loaded outside the clock
+            self.state = self.solver.advance(self.task, self.state, 0, rng)  # kernels are loaded outside the clock
         except Interrupted:
-            self.problem, self.solver, self.state, stop = self.stated, Rest(), Resting(w), self.cut()
+            self.task, self.solver, self.state, stop = self.problem, Start(), StartState(w), self.cut()
         self.count()
-        seen = self.snapshot()
-        if not np.isfinite(seen.value):
-            raise ValueError(f"w0 must have a finite objective, got {seen.value}")
-        self.best = (seen.value, self.solver.solution(self.state).copy(), seen.dual)
+        first = self.snapshot()
+        if not np.isfinite(first.value):
+            raise ValueError(f"w0 must have a finite objective, got {first.value}")
+        self.best = (first.value, self.solver.solution(self.state).copy(), first.dual)
         return stop
 
     def prepare(self, solver: Any, w: np.ndarray) -> None:
         if isinstance(solver, type) or not hasattr(solver, "prepare"):
             raise TypeError(f"solver must be a solver spec such as ALEXR(), got {solver!r}")
         with one_thread_each():  # a product by two threads has other last bits
-            self.problem, self.solver = solver.prepare(self.stated)
-            self.state = self.solver.init(self.problem, self.solver.start(self.stated, w), self.rng)
+            self.task, self.solver = solver.prepare(self.problem)
+            self.state = self.solver.init(self.task, self.solver.start(self.problem, w), self.rng)
 
     def restore(self, solver: Any, path: str | Path) -> None:
         self.rng = np.random.default_rng(0)
         try:
             with interruptible(lambda: bool(self.pressed)):
-                self.prepare(solver, first_point(self.stated, None))
+                self.prepare(solver, first_point(self.problem, None))
         except Interrupted:
             raise KeyboardInterrupt from None
         saved = load_run(path, self.fingerprint)
         with damaged(path):
-            self.state = self.checked(saved)
+            self.state = restored(self.solver, self.task, self.state, saved)
         self.rng, self.progress = saved.rng, saved.progress
         self.trace.points[:], self.best = saved.points, saved.best
         self.began, self.before = now(), saved.progress.elapsed
 
-    def checked(self, saved: Saved) -> Any:
-        """The saved state, if it can be one of this run: kernels do not look before they read."""
-        state = with_leaves(self.state, saved.state)
-        check_like(like_state(self.solver, self.problem, self.state, state), saved.state)
-        check_state(self.solver, state)
-        _, x, dual = saved.best
-        known = {"x": self.solver.solution(self.state), "dual": self.solver.dual(self.problem, self.state)}
-        for name, found in (("x", x), ("dual", dual)):
-            if (found.dtype, found.shape) != (known[name].dtype, known[name].shape):
-                refuse(f"{name} of its best point must be of shape {known[name].shape}, got {found.shape}")
-        return state
-
     @functools.cached_property
     def fingerprint(self) -> str:
-        """Whose checkpoints are those of this run; all data are read for it, once."""
-        return fingerprint(self.stated, self.solver)
+        """What identifies the checkpoints of this run; all data are read for it, once."""
+        return fingerprint(self.problem, self.solver)
 
     @contextlib.contextmanager
     def inside(self) -> Iterator[None]:
-        """Within, the clock of the solver runs, and full passes stop when time is up or Ctrl-C was pressed."""
+        """Inside, the clock of the solver runs, and full passes stop when time is up or Ctrl-C was pressed."""
         started, left = now(), self.seconds_left()
         try:
             with interruptible(lambda: bool(self.pressed) or now() - started > left):
@@ -242,21 +216,20 @@ class _Run:
         return Stop.INTERRUPTED if self.pressed else Stop.SECONDS
 
     def loop(self, observers: tuple[Observer, ...], checkpoint: Checkpoint | None, stop: Stop | None = None) -> Result:
-        """Iterate until there is a reason to stop, or for a last look where there is one already."""
+        """Iterate until there is a reason to stop; the last point is recorded."""
         if self.at_point():
-            self.look()
+            self.record()
         speed = 0.0
         while True:
             stop = stop or self.reason()
             if stop is None:
                 speed, stop = self.advance(speed)
-            if checkpoint and (stop or checkpoint.due()):  # before the last look, which a longer run would not take
+            if checkpoint and (stop or checkpoint.due()):  # before the last point, which a longer run would not record
                 self.save(checkpoint)
             if stop is not None:
-                self.look()
-            seen = self.snapshot()
+                self.record()
             for observe in observers:
-                observe(seen)
+                observe(self.snapshot())
             if stop is not None:
                 return self.result(stop)
 
@@ -280,11 +253,11 @@ class _Run:
         return Stop.INTERRUPTED if self.pressed else self.budget.exhausted(self.progress, self.cost(1))
 
     def cost(self, steps: int) -> Oracles:
-        """Calls of the oracles after so many more iterations, at the least; nobody asks where there is no limit."""
+        """Calls of the oracles after so many more iterations, at the least; only counted where they are limited."""
         done = self.progress
         if self.budget.oracle_calls is None:
             return Oracles(done.values, done.gradients)
-        ahead = calls_ahead(self.solver, self.problem, self.state, done.iterations, steps)
+        ahead = calls_ahead(self.solver, self.task, self.state, done.iterations, steps)
         return Oracles(done.values + ahead.values, done.gradients + ahead.gradients)
 
     def affordable(self, most: int) -> int:
@@ -297,65 +270,63 @@ class _Run:
         return bisect_left(range(1, most + 1), True, key=beyond) if beyond(most) else most
 
     def advance(self, speed: float) -> tuple[float, Stop | None]:
-        """One chunk, at most up to the next point of the trace: the iterations per second seen, and why it was cut."""
+        """One chunk, at most up to the next point of the trace: its iterations per second, and why it was cut short."""
         done, stop = self.progress, None
         steps = self.affordable(self.trace.due(done.iterations) - done.iterations)
         steps = int(max(1, min(steps, speed * min(CHUNK_SECONDS, self.seconds_left()))))
         begun, used, drawn = done.iterations, done.seconds, self.rng.bit_generator.state
-        self.seen = None
+        self.present = None
         try:
             # divergence is a reason to stop, which kernels do not warn of either
             with self.inside(), np.errstate(over="ignore", invalid="ignore"):
-                self.state = self.solver.advance(self.problem, self.state, steps, self.rng)
+                self.state = self.solver.advance(self.task, self.state, steps, self.rng)
         except Interrupted:  # in the middle of a full pass: the state is that of before
             steps, stop, self.rng.bit_generator.state = 0, self.cut(), drawn
         done.iterations = iterations_made(self.solver, self.state, begun + steps)
         self.count()
         if self.at_point() and stop is None and on_all_rows(self.solver, self.state):
-            self.look()  # runs to its end: it would be the last look if time is up
+            self.record()  # the pass runs to its end: it would be the last one if time is up
         return (done.iterations - begun) / max(done.seconds - used, 1e-9), stop
 
     def count(self) -> None:
         done = self.progress
-        done.values, done.gradients = passes_made(self.solver, self.problem, self.state, done.iterations)
+        done.values, done.gradients = passes_made(self.solver, self.task, self.state, done.iterations)
 
     def at_point(self) -> bool:
         done = self.progress.iterations
         return done == 0 or self.trace.due(done - 1) == done
 
     def finite(self) -> bool:
-        if np.isfinite(known_value(self.solver, self.state)):  # a method that knows its objective looks at it itself
+        if np.isfinite(known_value(self.solver, self.state)):  # a method that knows its objective checks it itself
             return bool(np.isfinite(self.solver.solution(self.state)).all())
         return all(np.isfinite(leaf).all() for leaf in leaves(self.state).values() if leaf.ndim)
 
     def snapshot(self) -> Snapshot:
-        """The present state; of one that stays, its objective is evaluated once."""
-        if self.seen is None:
-            self.seen = Snapshot(
-                self.stated,
+        """The present state; while it stays, its objective is evaluated once."""
+        if self.present is None:
+            self.present = Snapshot(
+                self.problem,
                 self.progress,
-                self.solver.solution(self.state)[: inner_size(self.stated.inner)].copy(),
-                lambda: self.solver.dual(self.problem, self.state),
+                self.solver.solution(self.state)[: inner_size(self.problem.inner)].copy(),
+                lambda: self.solver.dual(self.task, self.state),
                 known_value(self.solver, self.state),
                 known_certificate(self.solver, self.state),
                 known_phase(self.solver, self.state),
-                lambda: known_omega(self.solver, self.problem, self.state),
+                lambda: known_omega(self.solver, self.task, self.state),
             )
-        return self.seen
+        return self.present
 
-    def look(self) -> None:
+    def record(self) -> None:
         """Record the objective and keep the best point."""
-        if self.finite():
-            seen = self.snapshot()
-            if np.isfinite(seen.value):
-                self.trace.record(seen)
-                if seen.value < self.best[0]:
-                    self.best = (seen.value, self.solver.solution(self.state).copy(), seen.dual)
+        if self.finite() and np.isfinite((present := self.snapshot()).value):
+            self.trace.record(present)
+            if present.value < self.best[0]:
+                self.best = (present.value, self.solver.solution(self.state).copy(), present.dual)
 
     def was_better(self, value: float) -> bool:
-        """Whether a full-batch method, which knows its objective, has left a point of a lower one behind.
+        """Whether a full-batch method, which knows its objective, was at a better point before.
 
-        One that proves something of its point has kept the best itself.
+        A method with a certificate keeps its best point itself.
         """
         known, proved = known_value(self.solver, self.state), known_certificate(self.solver, self.state)
         return bool(proved is None and np.isfinite(known) and known - value > SAME * abs(value))
@@ -364,38 +335,16 @@ class _Run:
         return Saved(leaves(self.state), self.rng, self.progress, self.trace.points, self.best)
 
     def result(self, stop: Stop) -> Result:
-        seen, slopes = self.snapshot(), None
+        last, slopes = self.snapshot(), None
         value, x, dual = self.best
-        if stop is not Stop.DIVERGED and not np.isfinite(seen.value):
+        if stop is not Stop.DIVERGED and not np.isfinite(last.value):
             stop = Stop.DIVERGED
         trusted = on_all_rows(self.solver, self.state)  # a solution of a sample may be worse than the start
-        if stop not in (Stop.DIVERGED, Stop.INTERRUPTED) and (trusted or seen.value <= value):
-            dual, slopes = seen.dual, known_slopes(self.solver, self.state)
+        if stop not in (Stop.DIVERGED, Stop.INTERRUPTED) and (trusted or last.value <= value):
+            dual, slopes = last.dual, known_slopes(self.solver, self.state)
             if not self.was_better(value):
-                value, x = seen.value, self.solver.solution(self.state).copy()
+                value, x = last.value, self.solver.solution(self.state).copy()
         self.tick()
-        w, proved = x[: inner_size(self.stated.inner)].copy(), known_certificate(self.solver, self.state)
+        w, proved = x[: inner_size(self.problem.inner)].copy(), known_certificate(self.solver, self.state)
         gap = known_gap(self.solver, self.state)
         return Result(w, value, dual, stop, self.trace, self.progress, x, slopes, proved, gap)
-
-
-def _generator(rng: Any) -> np.random.Generator:
-    try:
-        return np.random.default_rng(rng)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"rng must be None, a whole number from 0 on or a Generator, got {rng!r}") from error
-
-
-def first_point(problem: Problem, w0: np.ndarray | None) -> np.ndarray:
-    d = inner_size(problem.inner)
-    if w0 is None:
-        w = np.zeros(d)
-        apply_prox(problem.penalty, w, 0.0)  # into the domain, no further: a linear term would move it
-        return w
-    try:
-        w = np.array(w0, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"w0 must be an array of numbers of shape ({d},), got {type(w0).__name__}") from error
-    if w.shape != (d,) or not np.isfinite(w).all():
-        raise ValueError(f"w0 must be finite and of shape ({d},), got shape {w.shape}")
-    return w

@@ -1,4 +1,4 @@
-"""A digest that tells specs, arrays and functions from others of their kind."""
+"""A digest that identifies specs, arrays and functions."""
 
 import dis
 import functools
@@ -20,8 +20,8 @@ Known = dict[int, tuple[Any, bytes]]  # by identity: the object, which must stay
 def fingerprint(*values: Any) -> str:
     """Digest of values: types and numbers of specs, every entry of arrays, what functions do and what they refer to.
 
-    A function is told by its code, its defaults, and the values that it finds in its closure and among its globals;
-    functions of installed packages, and modules, by their names.
+    A function is identified by its code, its defaults, and the values in its closure and its globals; functions of
+    installed packages, and modules, by their names.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def fingerprint(*values: Any) -> str:
 
 
 def _digest(value: Any, known: Known) -> bytes:
-    """Digest of what is made of other values; inside itself, as functions and objects can be, it is nothing."""
+    """Digest of a value made of others; inside itself, as functions and objects can be, it counts as nothing."""
     if id(value) not in known:
         known[id(value)] = (value, b"")
         parts = tuple(_parts(value))
@@ -48,7 +48,7 @@ def _digest(value: Any, known: Known) -> bytes:
 
 
 def _marks(value: Any, known: Known) -> Iterator[Any]:
-    """What tells a value from others."""
+    """The bytes that identify a value."""
     value = getattr(value, "py_func", value)  # of a compiled function
     if isinstance(value, np.ndarray):
         yield from _of_array(value, known)
@@ -93,7 +93,7 @@ def _parts(value: Any) -> Any:
 
 
 def _is_plain_object(value: Any) -> bool:
-    """Whether a value is called, or says nothing of itself but where it lies: its attributes tell what it is."""
+    """Whether a value is identified by its attributes: it is callable, or its repr is only an address."""
     if hasattr(value, "__name__") or not hasattr(value, "__dict__"):
         return False
     return callable(value) or type(value).__repr__ is object.__repr__

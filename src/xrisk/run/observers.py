@@ -1,4 +1,4 @@
-"""Observers watch a run and cannot stop it."""
+"""Observers follow a run and cannot stop it."""
 
 import logging
 import numbers
@@ -23,11 +23,11 @@ class TracePoint(NamedTuple):
     value: float
     bound: float = -np.inf  # a proved lower bound on the optimum
     phase: str = "run"  # what the method was doing
-    omega: float = np.inf  # Σᵢ D_ψ(yᵢ, yᵢ₀) of ALEXR, how far its dual blocks are from their start; inf: not known
+    omega: float = np.inf  # Σᵢ D_ψ(yᵢ, yᵢ₀) of ALEXR: distance of its dual blocks from their start; inf: not known
 
 
 class Snapshot:
-    """The run as an observer sees it; the objective and the duals are computed when first asked for."""
+    """The state of a run, for observers; the objective and the duals are computed on first use."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Snapshot:
 
     @property
     def omega(self) -> float:
-        """How far the dual blocks of ALEXR are from where they started; inf where it is not known."""
+        """The distance of ALEXR's dual blocks from their start; inf where it is not known."""
         return self._omega()
 
 
@@ -90,11 +90,11 @@ class Trace:
             at = max(at + 1, int(at * self.ratio))
         return at
 
-    def record(self, seen: Snapshot) -> None:
+    def record(self, at: Snapshot) -> None:
         """Add a point, once for each iteration count."""
-        if not self.points or self.points[-1].iterations < seen.progress.iterations:
-            done = seen.progress
-            known = (done.iterations, done.oracle_calls, done.seconds, seen.value, seen.bound, seen.phase, seen.omega)
+        done = at.progress
+        if not self.points or self.points[-1].iterations < done.iterations:
+            known = (done.iterations, done.oracle_calls, done.seconds, at.value, at.bound, at.phase, at.omega)
             self.points.append(TracePoint(*known))
 
     def __getattr__(self, name: str) -> np.ndarray:
@@ -117,10 +117,10 @@ class ProgressBar:
         self._budget = budget
         self._bar = tqdm(total=100, unit="%", bar_format="{l_bar}{bar}| {elapsed}<{remaining}{postfix}", **options)
 
-    def __call__(self, seen: Snapshot) -> None:
-        used = 100.0 * self._budget.used(seen.progress)
+    def __call__(self, at: Snapshot) -> None:
+        used = 100.0 * self._budget.used(at.progress)
         self._bar.update(used - self._bar.n)
-        self._bar.set_postfix(iterations=seen.progress.iterations)
+        self._bar.set_postfix(iterations=at.progress.iterations)
         if used >= 100.0:
             self._bar.close()
 
@@ -132,14 +132,9 @@ class LogProgress:
         self._logger = logger or logging.getLogger("xrisk")
         self._every, self._last = every, -np.inf
 
-    def __call__(self, seen: Snapshot) -> None:
+    def __call__(self, at: Snapshot) -> None:
         if time.monotonic() - self._last >= self._every:
-            done = seen.progress
-            self._logger.info(
-                "%d iterations, %d oracle calls, %.2f s: %.6g",
-                done.iterations,
-                done.oracle_calls,
-                done.seconds,
-                seen.value,
-            )
+            done = at.progress
+            line = "%d iterations, %d oracle calls, %.2f s: %.6g"
+            self._logger.info(line, done.iterations, done.oracle_calls, done.seconds, at.value)
             self._last = time.monotonic()

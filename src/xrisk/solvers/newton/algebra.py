@@ -7,18 +7,18 @@ from scipy.linalg import cho_factor, cho_solve
 
 
 class Solve(NamedTuple):
-    """Solves with a factored Hessian, on the coordinates that move and, where their sum is fixed, across it."""
+    """Solves with a factored Hessian for the coordinates that can move, without changing a sum that is fixed."""
 
     factor: Any
     scale: np.ndarray
-    free: np.ndarray  # (d,) mask of coordinates that move
+    free: np.ndarray  # (d,) mask of coordinates that can move
     summed: np.ndarray  # (d,) 1 where a coordinate counts in a fixed sum
     normal: np.ndarray  # H⁻¹ summed
 
     def __call__(self, g: np.ndarray) -> np.ndarray:
         x = self.back(g)
         weight = self.summed @ self.normal
-        for _ in range(2 if weight > 0.0 else 0):  # twice: what rounding leaves of the sum would add up over the steps
+        for _ in range(2 if weight > 0.0 else 0):  # twice: the rounding of the sum would add up over the steps
             x -= self.normal * ((self.summed @ x) / weight)
         return x
 
@@ -27,7 +27,7 @@ class Solve(NamedTuple):
 
 
 def factored(H: np.ndarray, fixed: np.ndarray, summed: np.ndarray) -> Solve:
-    """Factor H (d, d), which is overwritten; ``fixed`` coordinates stay, of those ``summed`` the sum stays."""
+    """Factor H (d, d), which is overwritten; ``fixed`` coordinates stay, and so does the sum of the ``summed`` ones."""
     H[fixed, :] = 0.0
     H[:, fixed] = 0.0
     scale = 1.0 / np.sqrt(positive_or_one(np.diag(H)))
@@ -39,7 +39,7 @@ def factored(H: np.ndarray, fixed: np.ndarray, summed: np.ndarray) -> Solve:
 
 
 def positive_or_one(sizes: np.ndarray) -> np.ndarray:
-    """The sizes, with one where they are zero: nothing is there to be divided."""
+    """The sizes, with one in the place of zero, to divide by."""
     return np.where(sizes > 0.0, sizes, 1.0)
 
 

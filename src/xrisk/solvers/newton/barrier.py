@@ -1,4 +1,4 @@
-"""Penalties and domains as Newton's method wants them: ridges, smoothed norms, and logarithmic barriers."""
+"""Penalties and domains as Newton's method needs them: ridges, smoothed norms, and logarithmic barriers."""
 
 from typing import NamedTuple
 
@@ -52,54 +52,20 @@ def _open(d: int) -> Barrier:
     return Barrier(np.zeros(d), 0.0, 1, np.full(d, -np.inf), np.full(d, np.inf), np.inf, np.nan, d, np.zeros(d))
 
 
-@barrier_of.of(NoPenalty)
-def _(r, d):
-    return _open(d)
-
-
-@barrier_of.of(L1)
-def _(r, d):
-    return _open(d)._replace(strength=r.l1)
-
-
-@barrier_of.of(L2)
-def _(r, d):
-    return _open(d)._replace(l2=np.full(d, r.l2))
-
-
-@barrier_of.of(ElasticNet)
-def _(r, d):
-    return _open(d)._replace(strength=r.l1, l2=np.full(d, r.l2))
+barrier_of.of(NoPenalty)(lambda r, d: _open(d))
+barrier_of.of(L1)(lambda r, d: _open(d)._replace(strength=r.l1))
+barrier_of.of(L2)(lambda r, d: _open(d)._replace(l2=np.full(d, r.l2)))
+barrier_of.of(ElasticNet)(lambda r, d: _open(d)._replace(strength=r.l1, l2=np.full(d, r.l2)))
+barrier_of.of(Box)(lambda r, d: _open(d)._replace(low=np.full(d, r.low), high=np.full(d, r.high)))
+barrier_of.of(NonNegative)(lambda r, d: _open(d)._replace(low=np.zeros(d)))
+barrier_of.of(Ball)(lambda r, d: _open(d)._replace(radius=r.radius))
+barrier_of.of(Simplex)(lambda r, d: _open(d)._replace(low=np.zeros(d), total=r.total))
+barrier_of.of(Hyperplane)(lambda r, d: _open(d)._replace(total=r.total))
 
 
 @barrier_of.of(GroupLasso)
 def _(r, d):
     return _open(d)._replace(strength=r.strength, size=int(r.size), l2=np.full(d, r.l2))
-
-
-@barrier_of.of(Box)
-def _(r, d):
-    return _open(d)._replace(low=np.full(d, r.low), high=np.full(d, r.high))
-
-
-@barrier_of.of(NonNegative)
-def _(r, d):
-    return _open(d)._replace(low=np.zeros(d))
-
-
-@barrier_of.of(Ball)
-def _(r, d):
-    return _open(d)._replace(radius=r.radius)
-
-
-@barrier_of.of(Simplex)
-def _(r, d):
-    return _open(d)._replace(low=np.zeros(d), total=r.total)
-
-
-@barrier_of.of(Hyperplane)
-def _(r, d):
-    return _open(d)._replace(total=r.total)
 
 
 @barrier_of.of(CappedSimplex)
@@ -148,7 +114,7 @@ def barrier_count(barrier: Barrier) -> int:
 
 
 def barrier_gradient(barrier: Barrier, w: np.ndarray, mu: float) -> np.ndarray:
-    """Gradient (d) of the penalty, its norms smoothed and its domain walled off with weight ``mu``."""
+    """Gradient (d) of the penalty, its norms smoothed and its domain behind barriers, both by ``mu``."""
     grad = barrier.l2 * w + barrier.linear
     if _bounded(barrier):
         grad += mu / (barrier.high - w) - mu / (w - barrier.low)
@@ -161,37 +127,39 @@ def barrier_gradient(barrier: Barrier, w: np.ndarray, mu: float) -> np.ndarray:
 
 
 def _bounded(barrier: Barrier) -> bool:
-    """Whether any coordinate has a bound; divisions for those that have none would take as long as a product."""
+    """Whether any coordinate has a bound; without one, divisions would take as long as a product with the rows."""
     return bool(np.isfinite(barrier.low).any() or np.isfinite(barrier.high).any())
 
 
-def _bound_curvatures(barrier: Barrier, w: np.ndarray, mu: float) -> np.ndarray:
-    if not _bounded(barrier):
-        return barrier.l2.copy()
-    return barrier.l2 + mu / (w - barrier.low) ** 2 + mu / (barrier.high - w) ** 2
+def barrier_diagonal(barrier: Barrier, w: np.ndarray, mu: float) -> np.ndarray:
+    """Diagonal (d) of the Hessian of the same; of norms of several coordinates the curvature across them."""
+    diagonal, inside = barrier.l2.copy(), w[: barrier.covered]
+    if _bounded(barrier):
+        diagonal += mu / (w - barrier.low) ** 2 + mu / (barrier.high - w) ** 2
+    if np.isfinite(barrier.radius):
+        slack = _ball_slack(barrier, inside)
+        diagonal[: barrier.covered] += 2.0 * mu / slack + 4.0 * mu / slack**2 * inside**2
+    if barrier.strength > 0.0:
+        square, root = barrier.strength**2, np.hypot(mu, barrier.strength * _norms(barrier, inside))
+        diagonal[: barrier.covered] += square * (mu if barrier.size == 1 else root) / ((mu + root) * root)
+    return diagonal
 
 
 def add_barrier_hessian(barrier: Barrier, w: np.ndarray, mu: float, H: np.ndarray) -> None:
     """Add the Hessian of the same to H (d, d)."""
-    diagonal = _bound_curvatures(barrier, w, mu)
     inside, covered = w[: barrier.covered], barrier.covered
+    H[np.diag_indices_from(H)] += barrier_diagonal(barrier, w, mu)
     if np.isfinite(barrier.radius):
-        slack = _ball_slack(barrier, inside)
-        diagonal[:covered] += 2.0 * mu / slack
-        H[:covered, :covered] += 4.0 * mu / slack**2 * np.outer(inside, inside)
-    if barrier.strength > 0.0:
-        square = barrier.strength**2
+        coupling = 4.0 * mu / _ball_slack(barrier, inside) ** 2 * np.outer(inside, inside)
+        np.fill_diagonal(coupling, 0.0)
+        H[:covered, :covered] += coupling
+    if barrier.strength > 0.0 and barrier.size > 1:
         root = np.hypot(mu, barrier.strength * _norms(barrier, inside))
-        if barrier.size == 1:
-            diagonal[:covered] += square * mu / ((mu + root) * root)
-        else:
-            diagonal[:covered] += square / (mu + root)
-            _add_norm_blocks(barrier, inside, -((square / (mu + root)) ** 2) / root, H)
-    H[np.diag_indices_from(H)] += diagonal
+        _add_norm_blocks(barrier, inside, -((barrier.strength**2 / (mu + root)) ** 2) / root, H)
 
 
 def _add_norm_blocks(barrier: Barrier, inside: np.ndarray, factor: np.ndarray, H: np.ndarray) -> None:
-    """Along w_g the curvature of ‖w_g‖ is smaller than across it."""
+    """Correct the diagonal: along w_g the curvature of ‖w_g‖ is smaller than across it."""
     for start in range(0, barrier.covered, barrier.size):
         part = inside[start : start + barrier.size]
         H[start : start + part.size, start : start + part.size] += factor[start] * np.outer(part, part)
@@ -206,7 +174,7 @@ def barrier_norms(barrier: Barrier, w: np.ndarray, mu: float) -> float:
 
 
 def barrier_short(barrier: Barrier, w: np.ndarray, mu: float) -> float:
-    """By how much ⟨slope, w⟩ − r*(slope) falls short of r(w), the slopes being those of norms and barriers."""
+    """By how much ⟨slope, w⟩ − r*(slope) falls short of r(w) at the slopes of norms and barriers."""
     inside = w[: barrier.covered]
     short = 0.0
     if barrier.strength > 0.0:
@@ -216,31 +184,56 @@ def barrier_short(barrier: Barrier, w: np.ndarray, mu: float) -> float:
         short += float(
             (barrier.strength * norms * mu / (mu + root) * (1.0 + mu / (root + barrier.strength * norms))).sum()
         )
-    # of barriers the bound: the slack and push of a barrier may both be off at a point that only seems stationary
-    barred = int((np.isfinite(barrier.low) | np.isfinite(barrier.high)).sum()) + int(np.isfinite(barrier.radius))
-    return short + mu * barred
+    # of barriers an upper bound: where a point only seems stationary, slack and slope of a barrier may both be wrong
+    barriers = int((np.isfinite(barrier.low) | np.isfinite(barrier.high)).sum()) + int(np.isfinite(barrier.radius))
+    return short + mu * barriers
+
+
+def ridge_cost(barrier: Barrier, grad: np.ndarray) -> float:
+    """½ Σ grad²/l2 over coordinates with a ridge: what a gradient that is not zero costs the dual point."""
+    ridged = barrier.l2 > 0.0
+    return 0.5 * float((grad[ridged] ** 2 / barrier.l2[ridged]).sum())
+
+
+def gradient_cost(barrier: Barrier, grad: np.ndarray, sizes: np.ndarray, value: float) -> float:
+    """About how much a gradient that is not zero costs the dual point, on all coordinates.
+
+    ``sizes`` (d,) are those of the terms that the gradient adds up. Where neither a ridge nor a bound helps, slopes
+    are made smaller until they balance, and the objective of the losses, ``value``, shrinks with them.
+    """
+    ridged, width = barrier.l2 > 0.0, barrier.high - barrier.low
+    bounded = ~ridged & np.isfinite(width)
+    cost = ridge_cost(barrier, grad) + float((np.abs(grad[bounded]) * width[bounded]).sum())
+    if np.isfinite(barrier.radius):
+        return cost + barrier.radius * float(np.linalg.norm(grad[: barrier.covered]))
+    loose = ~ridged & ~bounded
+    if not loose.any():
+        return cost
+    sizes[: barrier.covered] = np.maximum(barrier.strength, 1e-3 * sizes[: barrier.covered])
+    share = float((np.abs(grad) / np.maximum(sizes, 1e-300))[loose].max())
+    return cost + min(share, 1.0) * value
 
 
 def linear_size(barrier: Barrier, curvatures: np.ndarray) -> float:
     """About how much the linear term can lower the objective, whose Hessian has a diagonal (d,) of ``curvatures``.
 
-    Were there no barriers, g²ⱼ/(2 hⱼ) would be a lower bound for every j (Cauchy and Schwarz); a barrier may be nearer.
+    Without barriers, g²ⱼ/(2 hⱼ) is a lower bound for every j (Cauchy and Schwarz); a barrier may be nearer.
     """
-    g, reach = barrier.linear.copy(), np.minimum(barrier.high - barrier.low, 2.0 * barrier.radius)
-    if np.isfinite(barrier.total):  # along the sum nothing moves
+    g, width = barrier.linear.copy(), np.minimum(barrier.high - barrier.low, 2.0 * barrier.radius)
+    if np.isfinite(barrier.total):  # the sum does not change
         g[: barrier.covered] -= g[: barrier.covered].mean()
-        reach = np.minimum(reach, abs(barrier.total) or 1.0)
+        width = np.minimum(width, abs(barrier.total) or 1.0)
     if not g.any():
         return 0.0
-    held = curvatures + barrier.l2
+    curvatures = curvatures + barrier.l2
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        free = np.where(held > 0.0, np.abs(g) / held, np.inf)
-        gains = np.where(g == 0.0, 0.0, np.abs(g) * np.minimum(0.5 * free, reach))
-    return float(gains[np.isfinite(gains)].max(initial=0.0))
+        free = np.where(curvatures > 0.0, np.abs(g) / curvatures, np.inf)
+        decreases = np.where(g == 0.0, 0.0, np.abs(g) * np.minimum(0.5 * free, width))
+    return float(decreases[np.isfinite(decreases)].max(initial=0.0))
 
 
 def longest_step(barrier: Barrier, w: np.ndarray, dw: np.ndarray) -> float:
-    """The largest t with w + t dw inside the barriers; inf if there is none in the way."""
+    """The largest t with w + t dw inside the barriers; inf if there is no barrier on the way."""
     top = np.inf
     if _bounded(barrier):
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -257,7 +250,7 @@ def longest_step(barrier: Barrier, w: np.ndarray, dw: np.ndarray) -> float:
 
 
 def fix_points(barrier: Barrier) -> tuple[Barrier, np.ndarray, np.ndarray]:
-    """Walls without those that leave a coordinate no room, the mask of coordinates so fixed, and where they are."""
+    """The barriers of the coordinates that can move, the mask of those that cannot, and where these are."""
     fixed, place = barrier.high <= barrier.low, barrier.low.copy()
     if np.isfinite(barrier.total) and barrier.covered == 1:
         fixed[0], place[0] = True, barrier.total
@@ -267,14 +260,14 @@ def fix_points(barrier: Barrier) -> tuple[Barrier, np.ndarray, np.ndarray]:
         if most.sum() <= barrier.total * (1.0 + 1e-12):
             fixed[: barrier.covered], place[: barrier.covered] = True, most
             barrier = barrier._replace(total=np.nan)
-        else:  # no weight can reach a cap above the sum of all
+        else:  # a cap above the sum of all is no bound
             barrier = barrier._replace(high=np.where(barrier.high < barrier.total, barrier.high, np.inf))
     low, high = np.where(fixed, -np.inf, barrier.low), np.where(fixed, np.inf, barrier.high)
     return barrier._replace(low=low, high=high), fixed, place
 
 
 def interior_start(barrier: Barrier, unit: np.ndarray, near: np.ndarray) -> np.ndarray:
-    """A point (d) well inside, near ``near`` (d) where it may be; ``unit`` (d) says what is close to a barrier."""
+    """A point (d) well inside, as near to ``near`` (d) as possible; ``unit`` (d) is a distance close to a barrier."""
     if np.isfinite(barrier.total):
         w = near.copy()
         w[: barrier.covered] = barrier.total / barrier.covered
@@ -285,20 +278,6 @@ def interior_start(barrier: Barrier, unit: np.ndarray, near: np.ndarray) -> np.n
     if length > 0.9 * barrier.radius:
         w[: barrier.covered] *= 0.9 * barrier.radius / length
     return w
-
-
-def barrier_diagonal(barrier: Barrier, w: np.ndarray, mu: float) -> np.ndarray:
-    """Diagonal (d) of the Hessian of the same, but for what couples coordinates."""
-    diagonal = _bound_curvatures(barrier, w, mu)
-    inside = w[: barrier.covered]
-    if np.isfinite(barrier.radius):
-        slack = _ball_slack(barrier, inside)
-        diagonal[: barrier.covered] += 2.0 * mu / slack + 4.0 * mu / slack**2 * inside**2
-    if barrier.strength > 0.0:
-        square = barrier.strength**2
-        root = np.hypot(mu, barrier.strength * _norms(barrier, inside))
-        diagonal[: barrier.covered] += square * (mu if barrier.size == 1 else root) / ((mu + root) * root)
-    return diagonal
 
 
 def _ball_slack(barrier: Barrier, inside: np.ndarray) -> float:

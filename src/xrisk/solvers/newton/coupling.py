@@ -1,7 +1,7 @@
 """How the outer function or risk couples the inner values: their weights y and the curvature of the coupling.
 
 The coupling of inner values u is (1/n) Σ φ, its gradient y/n, and its Hessian, block by block,
-(diag(c) − c cᵀ / Σc)/n where the weights of a block sum to a constant, diag(c)/n where nothing ties them.
+(diag(c) − c cᵀ / Σc)/n where the weights of a block sum to a constant, diag(c)/n where they are independent.
 """
 
 import math
@@ -37,14 +37,14 @@ from xrisk.problem import is_risk, mean_block_value
 
 
 class Separable(NamedTuple):
-    """φ = Σ f(u_j): nothing ties the weights."""
+    """φ = Σ f(u_j): the weights are independent."""
 
     f: Any = Identity()
-    plain: Any = Identity()  # f before it was bent
+    plain: Any = Identity()  # f before it was wrapped for smoothing
 
 
 class SumConstrained(NamedTuple):
-    """φ = max of Σ y_j (u_j − at) − bend·y_j²/2 over y in [lo, hi] with mean y = target, less Σ offset."""
+    """φ = max of Σ y_j (u_j − at) − curvature·y_j²/2 over y in [lo, hi] with mean y = target, less Σ offset."""
 
     lo: float = 0.0
     hi: float = np.inf
@@ -93,24 +93,14 @@ def _piece_coupling(f: Any) -> Any:
     return SumConstrained(lo, hi, at, curvature, 1.0, -outer_value(f, at))
 
 
-@coupling_of.of(MaxOuter)
-def _(outer, n, m):
-    return SumConstrained(target=1.0 / m)
-
-
-@coupling_of.of(LogSumExp)
-def _(outer, n, m):
-    return SoftConstrained(outer.beta)
+coupling_of.of(MaxOuter)(lambda outer, n, m: SumConstrained(target=1.0 / m))
+coupling_of.of(LogSumExp)(lambda outer, n, m: SoftConstrained(outer.beta))
+coupling_of.of(KLRisk)(lambda outer, n, m: SoftConstrained(1.0 / outer.lam, float(n)))
 
 
 @coupling_of.of(TopSum)
 def _(outer, n, m):
     return SumConstrained(hi=1.0, target=outer.k / m) if outer.k < m else Separable()
-
-
-@coupling_of.of(KLRisk)
-def _(outer, n, m):
-    return SoftConstrained(1.0 / outer.lam, float(n))
 
 
 @coupling_of.of(MaxRisk)
@@ -144,24 +134,10 @@ def coupling_domain(coupling):
     """(lo, hi), the range of a weight."""
 
 
-@coupling_domain.of(Separable)
-def _(coupling):
-    return outer_domain(coupling.plain)
-
-
-@coupling_domain.of(Thresholded)
-def _(coupling):
-    return outer_domain(coupling.f)
-
-
-@coupling_domain.of(SumConstrained)
-def _(coupling):
-    return coupling.lo, coupling.hi
-
-
-@coupling_domain.of(SoftConstrained)
-def _(coupling):
-    return 0.0, np.inf
+coupling_domain.of(Separable)(lambda coupling: outer_domain(coupling.plain))
+coupling_domain.of(Thresholded)(lambda coupling: outer_domain(coupling.f))
+coupling_domain.of(SumConstrained)(lambda coupling: (coupling.lo, coupling.hi))
+coupling_domain.of(SoftConstrained)(lambda coupling: (0.0, np.inf))
 
 
 @generic
@@ -169,14 +145,8 @@ def coupling_is_constrained(coupling):
     """Whether the weights of a block sum to a constant."""
 
 
-@coupling_is_constrained.of(Separable)
-def _(coupling):
-    return False
-
-
-@coupling_is_constrained.otherwise
-def _(coupling):
-    return True
+coupling_is_constrained.of(Separable)(lambda coupling: False)
+coupling_is_constrained.otherwise(lambda coupling: True)
 
 
 @generic
@@ -184,19 +154,9 @@ def coupling_has_kinks(coupling):
     """Whether the weights jump where nothing is smoothed."""
 
 
-@coupling_has_kinks.of(SoftConstrained)
-def _(coupling):
-    return False
-
-
-@coupling_has_kinks.of(SumConstrained)
-def _(coupling):
-    return coupling.curvature == 0.0
-
-
-@coupling_has_kinks.otherwise
-def _(coupling):
-    return True
+coupling_has_kinks.of(SoftConstrained)(lambda coupling: False)
+coupling_has_kinks.of(SumConstrained)(lambda coupling: coupling.curvature == 0.0)
+coupling_has_kinks.otherwise(lambda coupling: True)
 
 
 @coupling_slopes.of(Separable)
@@ -267,7 +227,7 @@ def constrained_slopes(coupling, u, mu, shift, y, curve):
         for j in range(u.shape[1]):
             low, high = min(low, u[i, j]), max(high, u[i, j])
         low, high = low - alone, high - alone
-        c, reach = min(max(shift[i], low), high), 4.0 * (mu / target + curvature * target)
+        c, radius = min(max(shift[i], low), high), 4.0 * (mu / target + curvature * target)
         lowest, highest = low, high
         for _ in range(200):
             mean, steep = 0.0, 0.0
@@ -286,13 +246,13 @@ def constrained_slopes(coupling, u, mu, shift, y, curve):
             if low < c + step < high:
                 c += step
             elif (low == lowest) != (high == highest):  # near the last threshold, most likely
-                c = min(c + reach, 0.5 * (c + high)) if miss > 0.0 else max(c - reach, 0.5 * (c + low))
-                reach *= 8.0
+                c = min(c + radius, 0.5 * (c + high)) if miss > 0.0 else max(c - radius, 0.5 * (c + low))
+                radius *= 8.0
             else:
                 c = 0.5 * (low + high)
         shift[i] = c
         for j in range(u.shape[1]):
-            if math.isfinite(mean):  # what the rounding of c leaves, shared out to first order
+            if math.isfinite(mean):  # the error that the rounding of c leaves, distributed to first order
                 y[i, j] = max(y[i, j] - curve[i, j] * miss * u.shape[1] / steep, 0.5 * y[i, j])
-            else:  # u is too large for c to tell its values apart
+            else:  # u is so large that c cannot separate its values
                 y[i, j], curve[i, j] = min(y[i, j], target * u.shape[1]), 0.0

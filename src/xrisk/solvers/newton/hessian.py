@@ -6,20 +6,20 @@ from xrisk.data.products import scaled_norms, with_intercept
 from xrisk.inner.passes import pass_rows, score_count
 from xrisk.solvers.newton.algebra import positive_or_one
 from xrisk.solvers.newton.coupling import coupling_is_constrained
-from xrisk.solvers.newton.smoothed import SmoothedProblem
+from xrisk.solvers.newton.points import SmoothedProblem
 
-SPARE = 1e-2  # part of the ridge by which the Hessian may be off: rows that matter less are left out
+SPARE = 1e-2  # part of the ridge by which the Hessian may err: rows that matter less are left out
 
 
-def that_matter(task: SmoothedProblem, curvatures: np.ndarray, most: float) -> np.ndarray:
-    """Those that a Hessian is made of: all that matter, or in their place a sample of about ``most`` rows."""
+def rows_that_matter(task: SmoothedProblem, curvatures: np.ndarray, most: float) -> np.ndarray:
+    """The curvatures of the rows that a Hessian is made of: all that matter, or a sample of about ``most`` rows."""
     if score_count(task.inner) > 1 or not curvatures.any():
         return curvatures
-    return (_sampled if curvatures.size > 2.0 * most else _without_least)(task, curvatures, most)
+    return sampled(curvatures, most) if curvatures.size > 2.0 * most else _without_least(task, curvatures)
 
 
-def _sampled(task: SmoothedProblem, h: np.ndarray, most: float) -> np.ndarray:
-    """A sample by size, in even steps along the sum of all, weighing as much as all; in place, for rows are many."""
+def sampled(h: np.ndarray, most: float) -> np.ndarray:
+    """About ``most`` rows by size, in even steps along the sum of all, with the same sum; in place: rows are many."""
     steps = np.cumsum(h)
     total = float(steps[-1])
     steps *= most / total
@@ -31,7 +31,7 @@ def _sampled(task: SmoothedProblem, h: np.ndarray, most: float) -> np.ndarray:
     return h
 
 
-def _without_least(task: SmoothedProblem, h: np.ndarray, most: float) -> np.ndarray:
+def _without_least(task: SmoothedProblem, h: np.ndarray) -> np.ndarray:
     """Without rows that together change the Hessian by less than a part of the ridge."""
     l2, rows = task.barrier.l2, pass_rows(task.inner)
     ridge = float((l2[:-1] if with_intercept(rows) and l2[-1] == 0.0 else l2).min())
@@ -43,7 +43,7 @@ def _without_least(task: SmoothedProblem, h: np.ndarray, most: float) -> np.ndar
 
 def add_coupling(task: SmoothedProblem, curve: np.ndarray, J: np.ndarray, H: np.ndarray) -> None:
     """Add JᵀCJ to H (d, d), C being the Hessian of the coupling with curvatures ``curve``; J is overwritten."""
-    if coupling_is_constrained(task.coupling):  # what one gains in weight the others lose
+    if coupling_is_constrained(task.coupling):  # the weights of a block have a fixed sum
         blocks = J.reshape(*task.shape, H.shape[0])
         total = positive_or_one(curve.sum(axis=1))[:, None]
         blocks -= np.einsum("ij,ijk->ik", curve / total, blocks)[:, None, :]

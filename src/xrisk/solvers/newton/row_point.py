@@ -1,6 +1,5 @@
-"""A risk over single rows at one point: losses, the worst case among them, gradient, Hessian, what is left to gain."""
+"""A risk over single rows at one point: losses, the worst case among them, gradient, Hessian, estimated gap."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,8 +15,16 @@ from xrisk.inner.passes import Scores, add_hessian, adjoint, from_centred, pass_
 from xrisk.inner.visitors import SmoothedTerms
 from xrisk.problem import Problem, penalty_at
 from xrisk.solvers.newton.algebra import factored
-from xrisk.solvers.newton.barrier import Barrier, barrier_diagonal, barrier_gradient, barrier_norms, barrier_short
-from xrisk.solvers.newton.smoothed import is_curved
+from xrisk.solvers.newton.barrier import (
+    Barrier,
+    barrier_diagonal,
+    barrier_gradient,
+    barrier_norms,
+    barrier_short,
+    gradient_cost,
+)
+from xrisk.solvers.newton.hessian import sampled
+from xrisk.solvers.newton.points import has_kinks
 
 MAX_VARIABLES = 5000  # of a dense Hessian
 HESSIAN_ROWS = 50  # for each variable, at the least
@@ -39,11 +46,11 @@ class RowTask(NamedTuple):
     size: float  # of the losses
     ridge: np.ndarray  # (d,) times the smoothing: on coordinates that nothing else holds
     passes: np.ndarray  # (2,) full passes made so far, for values and for gradients
-    measured: Callable[[], Any]  # for certificates, when first asked for
+    prepared: np.ndarray  # (2,) those of preparing it
 
 
 class RowPoint(NamedTuple):
-    """A point, everything known of it."""
+    """A point and everything known of it."""
 
     x: np.ndarray
     z: np.ndarray  # (rows, scores)
@@ -60,19 +67,10 @@ def risk_smoothing(rho, amount, n):
     """The strength by which a risk over n rows is smoothed, such that it costs about ``amount`` at most."""
 
 
-@risk_smoothing.of(CVaRRisk)
-def _(rho, amount, n):
-    return 2.0 * max(rho.alpha, 1.0 / n) * amount  # the divergence is at most 1/(2α)
-
-
-@risk_smoothing.of(KLRisk)
-def _(rho, amount, n):
-    return max(amount / MOST_DIVERGENCE - rho.lam, 0.0)
-
-
-@risk_smoothing.of(ChiSquareRiskA)
-def _(rho, amount, n):
-    return max(amount - rho.lam, 0.0)
+risk_smoothing.of(CVaRRisk)(lambda rho, amount, n: 2.0 * max(rho.alpha, 1.0 / n) * amount)  # divergence ≤ 1/(2α)
+risk_smoothing.of(KLRisk)(lambda rho, amount, n: max(amount / MOST_DIVERGENCE - rho.lam, 0.0))
+risk_smoothing.of(ChiSquareRiskA)(lambda rho, amount, n: max(amount - rho.lam, 0.0))
+risk_smoothing.of(WithMasses)(lambda rho, amount, n: risk_smoothing(rho.risk, amount, n))
 
 
 @risk_smoothing.of(KLBallRisk)
@@ -81,19 +79,12 @@ def _(rho, amount, n):
     return max(amount / min(max(rho.radius, 1e-3), MOST_DIVERGENCE) - rho.strength, 0.0)
 
 
-@risk_smoothing.of(WithMasses)
-def _(rho, amount, n):
-    return risk_smoothing(rho.risk, amount, n)
-
-
 @generic
 def at_rows(rho, chosen):
     """The risk over the chosen rows alone."""
 
 
-@at_rows.otherwise
-def _(rho, chosen):
-    return rho
+at_rows.otherwise(lambda rho, chosen: rho)
 
 
 @at_rows.of(WithMasses)
@@ -103,37 +94,42 @@ def _(rho, chosen):
     return WithMasses(rho.risk, frozen(masses / total if total > 0.0 else np.full(masses.size, 1.0 / masses.size)))
 
 
-def look(task: RowTask, x: np.ndarray, z: np.ndarray, theta: float, near: tuple[float, ...]) -> RowPoint:
+def evaluate(task: RowTask, x: np.ndarray, z: np.ndarray, theta: float, near: tuple[float, ...]) -> RowPoint:
     """The point x of scores z at smoothing ``theta``."""
     n, scores = z.shape
-    each = np.broadcast_to(1.0, n)
-    sums, coefs = walk(task.inner, SmoothedTerms(theta * task.size), Scores(z, z, z[:, 0], z[:, 0], NONE), each)
+    sums, coefs = walk(task.inner, *_visit_of(task, z, theta), np.broadcast_to(1.0, n))
     task.passes[1] += 1
     smooth = np.ascontiguousarray(sums[:, 0])
-    losses, held = (sums[:, 1].copy(), sums[:, 2].copy()) if is_curved(task.inner) else (smooth, smooth)
+    losses, proved = (sums[:, 1].copy(), sums[:, 2].copy()) if has_kinks(task.inner) else (smooth, smooth)
     del sums  # as large as four columns of the data
     slopes, curvature = coefs[:scores], coefs[scores] if coefs.shape[0] > scores else NONE
     if not np.isfinite(smooth).all():  # a step too long for exp
         nowhere = Worst(np.zeros(n), np.inf, np.inf, np.zeros(n), np.zeros((0, n)), NONE, near)
         return RowPoint(x, z, losses, slopes, curvature, nowhere, -np.inf, theta)
     case = worst(task.problem.outer, smooth, risk_smoothing(task.problem.outer, theta * task.size, n), near)
-    proven = case.value + (float(case.weights @ (held - smooth)) if held is not smooth else 0.0)
+    proven = case.value + (float(case.weights @ (proved - smooth)) if proved is not smooth else 0.0)
     return RowPoint(x, z, losses, slopes, curvature, case, proven, theta)
+
+
+def _visit_of(task: RowTask, z: np.ndarray, theta: float) -> tuple[SmoothedTerms, Scores]:
+    return SmoothedTerms(theta * task.size), Scores(z, z, z[:, 0], z[:, 0], NONE)
+
+
+def _penalty_gradient(task: RowTask, point: RowPoint) -> np.ndarray:
+    return barrier_gradient(task.barrier, point.x, point.theta * task.size) + point.theta * task.ridge * point.x
 
 
 def gradient(task: RowTask, point: RowPoint) -> np.ndarray:
     """Gradient (d,) of the smoothed objective."""
-    held = barrier_gradient(task.barrier, point.x, point.theta * task.size) + point.theta * task.ridge * point.x
-    return held + adjoint(task.inner, point.case.weights * point.slopes)
+    return _penalty_gradient(task, point) + adjoint(task.inner, point.case.weights * point.slopes)
 
 
 def along(task: RowTask, point: RowPoint, dx: np.ndarray, dz: np.ndarray) -> float:
-    """The derivative of the smoothed objective along dx, which moves the scores by dz (rows, scores)."""
+    """The derivative of the smoothed objective along dx, which changes the scores by dz (rows, scores)."""
     if not np.isfinite(point.case.smoothed):
         return np.inf
-    held = barrier_gradient(task.barrier, point.x, point.theta * task.size) + point.theta * task.ridge * point.x
-    return float(held @ dx) + sum(
-        float((point.case.weights * slope) @ move) for slope, move in zip(point.slopes, dz.T, strict=True)
+    return float(_penalty_gradient(task, point) @ dx) + sum(
+        float((point.case.weights * slope) @ change) for slope, change in zip(point.slopes, dz.T, strict=True)
     )
 
 
@@ -146,8 +142,8 @@ def value_at(task: RowTask, point: RowPoint) -> float:
 def smoothed_at(task: RowTask, point: RowPoint) -> float:
     """The smoothed objective, that of which `gradient` is the gradient."""
     barrier, mu = task.barrier, point.theta * task.size
-    held = 0.5 * float((barrier.l2 + point.theta * task.ridge) @ point.x**2)
-    return point.case.smoothed + held + barrier_norms(barrier, point.x, mu)
+    ridge = 0.5 * float((barrier.l2 + point.theta * task.ridge) @ point.x**2)
+    return point.case.smoothed + ridge + barrier_norms(barrier, point.x, mu)
 
 
 def smoothing_gap(task: RowTask, point: RowPoint, value: float) -> float:
@@ -158,16 +154,9 @@ def smoothing_gap(task: RowTask, point: RowPoint, value: float) -> float:
 
 
 def slope_gap(task: RowTask, point: RowPoint, grad: np.ndarray) -> float:
-    """About how much the dual point loses by the gradient: ½ Σ grad²/l2, and what is out of balance elsewhere."""
-    l2 = task.barrier.l2
-    cost = 0.5 * float((grad[l2 > 0.0] ** 2 / l2[l2 > 0.0]).sum())
-    loose = l2 == 0.0
-    if not loose.any():
-        return cost
-    vjp = float(np.abs(point.case.weights * point.slopes).sum()) * task.columns
-    vjp[: task.barrier.covered] = np.maximum(task.barrier.strength, 1e-3 * vjp[: task.barrier.covered])
-    share = float((np.abs(grad) / np.maximum(vjp, 1e-300))[loose].max())
-    return cost + min(share, 1.0) * float(point.case.weights @ np.abs(point.losses))
+    """About how much the dual point loses because the gradient is not zero."""
+    sizes = float(np.abs(point.case.weights * point.slopes).sum()) * task.columns
+    return gradient_cost(task.barrier, grad, sizes, float(point.case.weights @ np.abs(point.losses)))
 
 
 def solve_with(task: RowTask, point: RowPoint) -> Any:
@@ -191,14 +180,13 @@ def hessian(task: RowTask, point: RowPoint) -> np.ndarray:
     H, case, scores = np.zeros((point.x.size,) * 2), point.case, score_count(task.inner)
     share: Any = 1.0
     if scores == 1:
-        bent = point.slopes[0] ** 2
-        bent *= case.curvature
-        bent += case.weights * point.curvature
-        bent, share = _thinned(bent, _most_rows(task, point.x.size))
-        H += row_gram(pass_rows(task.inner), bent)
+        curvature = point.slopes[0] ** 2
+        curvature *= case.curvature
+        curvature += case.weights * point.curvature
+        curvature, share = _thinned(curvature, _most_rows(task, point.x.size))
+        H += row_gram(pass_rows(task.inner), curvature)
     else:
-        at = SmoothedTerms(point.theta * task.size), Scores(point.z, point.z, point.z[:, 0], point.z[:, 0], NONE)
-        add_hessian(task.inner, *at, NONE, case.weights, H)
+        add_hessian(task.inner, *_visit_of(task, point.z, point.theta), NONE, case.weights, H)
         _add_squares(task, case.curvature, point.slopes, H)
     for scale, vector in zip(case.scales, case.vectors, strict=True):
         vjp = adjoint(task.inner, vector * share * point.slopes)
@@ -219,54 +207,53 @@ def _add_squares(task: RowTask, c: np.ndarray, slopes: np.ndarray, H: np.ndarray
                 H[b * d : (b + 1) * d, a * d : (a + 1) * d] += block
 
 
-def _thinned(bent: np.ndarray, most: float) -> tuple[np.ndarray, Any]:
-    """A sample of about ``most`` rows by their size that weighs as much as all, and by how much each was raised."""
-    if np.count_nonzero(bent) <= 2.0 * most:
-        return bent, 1.0
-    steps = np.floor(np.cumsum(bent) * (most / bent.sum()) + 0.5)
-    kept = np.diff(steps, prepend=0.0) * (bent.sum() / most)
-    return kept, np.divide(kept, bent, out=np.zeros(bent.size), where=bent > 0.0)
+def _thinned(curvature: np.ndarray, most: float) -> tuple[np.ndarray, Any]:
+    """A sample of about ``most`` rows by their curvature, with the same sum, and the factor each was raised by."""
+    if np.count_nonzero(curvature) <= 2.0 * most:
+        return curvature, 1.0
+    kept = sampled(curvature.copy(), most)
+    return kept, np.divide(kept, curvature, out=np.zeros(curvature.size), where=curvature > 0.0)
 
 
 def _by_conjugate_gradients(task: RowTask, point: RowPoint, grad: np.ndarray) -> np.ndarray:
     """H⁻¹ grad to a tenth, scaled by the columns: every product reads the rows twice."""
     case, mu = point.case, point.theta * task.size
-    held = barrier_diagonal(task.barrier, point.x, mu) + point.theta * task.ridge
+    diagonal = barrier_diagonal(task.barrier, point.x, mu) + point.theta * task.ridge
     vjps = [adjoint(task.inner, vector * point.slopes) for vector in case.vectors]
     mean_curvature = float(case.weights.sum() + (case.curvature * (point.slopes**2).sum(axis=0)).sum())
-    scale = held + mean_curvature * task.columns**2
+    scale = diagonal + mean_curvature * task.columns**2
 
     def times(v: np.ndarray) -> np.ndarray:
         task.passes[:] += 1
-        out = held * v + adjoint(task.inner, _bent(point, scores_at(task.inner, v)))
+        out = diagonal * v + adjoint(task.inner, _slope_changes(point, scores_at(task.inner, v)))
         for factor, vjp in zip(case.scales, vjps, strict=True):
             out -= factor * float(vjp @ v) * vjp
         return out
 
     x, left = np.zeros_like(grad), grad.copy()
     rest = left / scale
-    way, size = rest, float(left @ rest)
+    direction, size = rest, float(left @ rest)
     first = size
     for _ in range(MOST_SOLVES):
-        moved = times(way)
-        curve = float(way @ moved)
+        product = times(direction)
+        curve = float(direction @ product)
         if not curve > 0.0:
             break
-        x, left = x + size / curve * way, left - size / curve * moved
+        x, left = x + size / curve * direction, left - size / curve * product
         rest = left / scale
         size, before = float(left @ rest), size
         if size <= 1e-2 * min(1.0, first) * first:
             break
-        way = rest + size / before * way
+        direction = rest + size / before * direction
     return x if x.any() else grad / scale
 
 
-def _bent(point: RowPoint, dz: np.ndarray) -> np.ndarray:
-    """What the Hessian of the losses leaves on the rows (scores, rows) of a move dz (rows, scores) of the scores."""
+def _slope_changes(point: RowPoint, dz: np.ndarray) -> np.ndarray:
+    """How the weighted slopes (scores, rows) change with scores that change by dz (rows, scores)."""
     case, slopes = point.case, point.slopes
-    moved = case.curvature * (slopes * dz.T).sum(axis=0) * slopes
+    changes = case.curvature * (slopes * dz.T).sum(axis=0) * slopes
     if slopes.shape[0] == 1:
-        return moved + case.weights * point.curvature * dz.T
+        return changes + case.weights * point.curvature * dz.T
     p = np.exp(point.z - point.z.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
-    return moved + case.weights * (p * (dz - (p * dz).sum(axis=1, keepdims=True))).T
+    return changes + case.weights * (p * (dz - (p * dz).sum(axis=1, keepdims=True))).T
