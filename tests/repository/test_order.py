@@ -14,6 +14,7 @@ SOURCE = Path(xrisk.__file__).parent
 # a line may import those above it and itself; the modules of one line are peers and do not know each other. A module
 # belongs to the longest name it begins with, so `solvers` is the package's own file and stands below all in it.
 ORDER = """
+annotations
 generic
 sources
 compile
