@@ -49,8 +49,9 @@ def is_estimator(cls: type) -> bool:
 
 
 def is_spec(cls: type) -> bool:
-    """Whether a class is a NamedTuple or a dataclass."""
-    return (issubclass(cls, tuple) and hasattr(cls, "_fields")) or dataclasses.is_dataclass(cls)
+    """Whether a class is a NamedTuple or a dataclass, and no estimator."""
+    is_named_tuple = issubclass(cls, tuple) and hasattr(cls, "_fields")
+    return is_named_tuple or (dataclasses.is_dataclass(cls) and not is_estimator(cls))
 
 
 def is_enum(cls: type) -> bool:

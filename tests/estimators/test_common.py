@@ -213,7 +213,7 @@ def test_parameters_of_rows_in_single_precision_are_doubles(case, fitted):
 @every_but_policy
 def test_single_precision_is_not_copied(case, monkeypatch):
     narrow, held = X.astype(np.float32), []
-    monkeypatch.setattr(type(case.estimator), "_solve", lambda self, problem, watchers: held.append(problem) or 1 / 0)
+    monkeypatch.setattr(type(case.estimator), "_solve", lambda self, problem, *others: held.append(problem) or 1 / 0)
     with pytest.raises(ZeroDivisionError):
         case.fit(narrow)
     arrays = [part for part in leaves(held[0].inner) if isinstance(part, np.ndarray)]
@@ -425,7 +425,7 @@ def test_a_fit_without_time_is_a_model_where_it_started(case, solver, late):
 
 @every_case
 def test_a_certificate_that_costs_too_much_is_not_tried_after_the_limit(case, late, monkeypatch):
-    monkeypatch.setattr("xrisk.estimators.base.pass_seconds", lambda auto, problem: 10.0)
+    monkeypatch.setattr("xrisk.estimators.proving.pass_seconds", lambda auto, problem: 10.0)
     with pytest.warns(
         ConvergenceWarning, match="the budget of seconds is used up; no gap is certified, tol is 0.001; "
     ):
@@ -436,14 +436,14 @@ def test_a_certificate_that_costs_too_much_is_not_tried_after_the_limit(case, la
 @every_uncompiled
 def test_a_certificate_has_what_is_left_of_the_time(case, monkeypatch, plain):
     clock = itertools.count(0.0, 3600.0)
-    monkeypatch.setattr("xrisk.estimators.base.now", lambda: next(clock))
+    monkeypatch.setattr("xrisk.estimators.proving.now", lambda: next(clock))
     with pytest.warns(ConvergenceWarning, match="the budget of iterations is used up; no gap is certified"):
         case.fit(solver=ALEXR(), max_iter=5, max_seconds=1000.0)
 
 
 @every_uncompiled
 def test_ctrl_c_during_the_certificate_keeps_the_model(case, monkeypatch, heard, plain):
-    where = "policy.certify_squares" if case is CASES["policy"] else "base.certify_measured"
+    where = "policy.certify_squares" if case is CASES["policy"] else "proving.certify_measured"
     certified = operator.attrgetter(where)(xrisk.estimators)
 
     def pressed(*args, **options):
@@ -566,7 +566,7 @@ def test_callbacks_are_taken_down_when_a_fit_fails(case, monkeypatch):
     def failing(*args, **options):
         raise ValueError("no more")
 
-    monkeypatch.setattr("xrisk.estimators.base.minimize", failing)
+    monkeypatch.setattr("xrisk.run.runs.minimize", failing)
     with pytest.raises(ValueError, match="no more"):
         case.make().set_callbacks(listener).fit(X, case.y, **case.metadata)
     assert listener.heard == ["setup", "begin fit", "teardown"]

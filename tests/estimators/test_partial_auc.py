@@ -18,11 +18,9 @@ from sklearn.model_selection import cross_val_score
 
 import xrisk
 from xrisk import PartialAUCClassifier, PrecisionAtKClassifier, Stop, TwoWayPartialAUCClassifier
-from xrisk.data.products import less_offset
-from xrisk.data.rows import as_rows
-from xrisk.estimators import anchored, partial_auc
+from xrisk.estimators import anchored, calibration
 from xrisk.metrics import partial_auc_score, partial_auc_scorer
-from xrisk.solvers.auc.bounded import Ranking
+from xrisk.run import Runs
 from xrisk.solvers.base import BOUNDED_ENDINGS
 
 
@@ -42,6 +40,7 @@ def table(n=1500, seed=0, shift=2.2):
 
 
 X, Y = table()
+TABLE = anchored.table_of(X, np.where(Y, 1.0, -1.0))
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +96,7 @@ def test_columns_far_from_zero_leave_the_probabilities_as_they_are():
 
 
 def test_probabilities_are_of_all_rows_where_cross_validation_saw_some(monkeypatch):
-    monkeypatch.setattr(partial_auc, "CV_ROWS", 150)
+    monkeypatch.setattr(anchored, "CV_ROWS", 150)
     model = TwoWayPartialAUCClassifier(0.5, 0.3, anchor=0.1, start="logistic", random_state=0).fit(X, Y)
     assert model.roc_fpr_.size <= 301  # of 300 rows
     assert model.predict_proba(X)[:, 1].mean() == pytest.approx(Y.mean(), abs=0.02)
@@ -247,18 +246,18 @@ def test_a_positive_class_that_is_common_is_told():
 
 
 def test_without_time_the_means_of_the_classes_make_a_score():
-    descent = anchored.Descent(1e-9, [], [])
-    w = anchored.start_model(X, np.where(Y, 1.0, -1.0), "logistic", descent)
-    assert descent.over()
+    with Runs(1e-9) as runs:
+        w = anchored.start_model(TABLE, "logistic", runs)
+        assert runs.over() is Stop.SECONDS
     assert partial_auc_score(Y, X @ w) > 0.7
     assert partial_auc_score(Y, X @ anchored.apart(X, np.where(Y, 1.0, -1.0), np.ones(Y.size))) > 0.7
 
 
 def test_ctrl_c_in_the_fit_of_a_start_ends_the_descent(monkeypatch):
-    pressed = []
-    monkeypatch.setattr(anchored, "minimize", lambda *a, **k: Interrupted(np.ones(6)))
-    anchored.start_model(X, np.where(Y, 1.0, -1.0), "logistic", anchored.Descent(None, pressed, []))
-    assert pressed
+    monkeypatch.setattr("xrisk.run.runs.minimize", lambda *a, **k: Interrupted(np.ones(6)))
+    with Runs() as runs:
+        anchored.start_model(TABLE, "logistic", runs)
+        assert runs.over() is Stop.INTERRUPTED
 
 
 @pytest.mark.slow
@@ -276,7 +275,7 @@ def test_a_descent_shows_its_progress(capsys):
     TwoWayPartialAUCClassifier(0.5, 0.3, anchor=0.1, start="logistic", verbose=1).fit(X[:300], Y[:300])
     shown = capsys.readouterr().err
     assert "cross-validation" in shown
-    assert "sigmoid: objective" in shown
+    assert "descent: objective" in shown
     assert "100%" in shown
 
 
@@ -310,7 +309,7 @@ def test_a_thinned_curve_never_exceeds_a_budget_and_is_close_to_it(share, ties, 
     y = rng.random(50_000) < 0.1
     scores = (rng.standard_normal(y.size) + y).round(ties)
     model = deepcopy(fitted)
-    model.roc_fpr_, model.roc_tpr_, model.roc_thresholds_ = anchored.kept_curve(y, scores)
+    model.roc_fpr_, model.roc_tpr_, model.roc_thresholds_ = calibration.kept_curve(y, scores)
     assert model.roc_fpr_.size < 2100
     alarms = (scores[~y] > model.set_threshold(max_fpr=share).threshold_).mean()
     hits = (scores[y] > model.set_threshold(min_tpr=share).threshold_).mean()
@@ -341,7 +340,7 @@ def test_the_rows_of_the_curve_keep_the_budget(share, dtype):
 def test_a_pass_over_pairs_that_takes_too_long_leaves_the_start(model, monkeypatch):
     """On a clock on which a second passes whenever somebody looks."""
     clock = itertools.count()
-    for module in ("xrisk.run.driver", "xrisk.estimators.base"):
+    for module in ("xrisk.run.driver", "xrisk.run.runs", "xrisk.estimators.proving"):
         monkeypatch.setattr(f"{module}.now", lambda: float(next(clock)))
     with pytest.warns(ConvergenceWarning, match=r"^the budget of seconds is used up; no gap is certified"):
         model = clone(model).fit(X, Y)
@@ -352,7 +351,8 @@ def test_a_pass_over_pairs_that_takes_too_long_leaves_the_start(model, monkeypat
 
 def test_time_that_is_up_in_a_fold_ends_cross_validation(monkeypatch):
     clock = itertools.count()
-    monkeypatch.setattr("xrisk.estimators.anchored.now", lambda: float(next(clock)))
+    for module in ("xrisk.run.driver", "xrisk.run.runs"):
+        monkeypatch.setattr(f"{module}.now", lambda: float(next(clock)))
     with pytest.warns(ConvergenceWarning, match=r"^the budget of seconds is used up"):
         model = TwoWayPartialAUCClassifier(0.5, 0.3, max_seconds=200.0, random_state=0).fit(X, Y)
     assert model.stop_ is Stop.SECONDS
@@ -369,33 +369,24 @@ def counted(monkeypatch, name):
 
 
 def test_when_time_is_up_no_model_is_fitted_and_pairs_are_counted_once(monkeypatch):
-    fits = counted(monkeypatch, "xrisk.estimators.anchored.minimize")
-    counts = counted(monkeypatch, "xrisk.solvers.auc.bounded.pairs_in_order")
+    fits = counted(monkeypatch, "xrisk.estimators.anchored._logistic")
     clock = itertools.chain([0.0], itertools.repeat(10.0))
-    monkeypatch.setattr("xrisk.estimators.anchored.now", lambda: next(clock))
+    monkeypatch.setattr("xrisk.run.runs.now", lambda: next(clock))
     with pytest.warns(ConvergenceWarning, match=r"^the budget of seconds is used up"):
         model = TwoWayPartialAUCClassifier(0.5, 0.3, max_seconds=1.0, random_state=0).fit(X, Y)
-    assert (len(fits), len(counts)) == (0, 1)
+    assert not fits
     assert model.training_score_ == model.start_score_ > 0.0
-
-
-def test_a_descent_from_its_start_looks_at_the_start_once(monkeypatch, fitted):
-    ranking, w, seen = fitted._ranking(less_offset(as_rows(X)), np.where(Y, 1.0, -1.0)), fitted.coef_[0], []
-    step_at = Ranking.step_at
-    monkeypatch.setattr(Ranking, "step_at", lambda self, w: seen.append(w) or step_at(self, w))
-    ranking.descended(w, 0.1, 1, begin=w)
-    assert len(seen) == 1
 
 
 def test_log_odds_of_many_rows_are_fitted_to_some_of_each_class(monkeypatch):
     rng = np.random.default_rng(0)
     target = np.where(rng.random(20_000) < 0.05, 1.0, -1.0)
     scores = rng.standard_normal(target.size) + target
-    whole = anchored.log_odds(scores, target, 0.05)
+    whole = calibration.log_odds(scores, target, 0.05)
     sizes, fit = [], LogisticRegression.fit
     monkeypatch.setattr(LogisticRegression, "fit", lambda self, X, y: sizes.append(y.size) or fit(self, X, y))
-    monkeypatch.setattr(anchored, "CALIBRATED", 900)
-    np.testing.assert_allclose(anchored.log_odds(scores, target, 0.05), whole, atol=0.3)
+    monkeypatch.setattr(calibration, "CALIBRATED", 900)
+    np.testing.assert_allclose(calibration.log_odds(scores, target, 0.05), whole, atol=0.3)
     assert sizes == [1800]
 
 

@@ -229,7 +229,7 @@ def test_rows_of_several_successors_are_not_copied():
 
 def stated(monkeypatch, solver):
     held = []
-    monkeypatch.setattr(PolicyEvaluator, "_solve", lambda self, problem, watchers: held.append(problem) or 1 / 0)
+    monkeypatch.setattr(PolicyEvaluator, "_solve", lambda self, problem, *others: held.append(problem) or 1 / 0)
     with pytest.raises(ZeroDivisionError):
         fitted(solver=solver)
     return held[0].inner

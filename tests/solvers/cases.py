@@ -79,6 +79,7 @@ from xrisk.solvers import (
     Conjugate,
     CrossEntropy,
     Decreasing,
+    Descent,
     Drago,
     DrawnGroup,
     DualSGM,
@@ -568,11 +569,13 @@ CASES = [  # the first of each solver is the one whose compiled runs are quick t
     Case("composite-newton-max", worst, CompositeNewton(tol=1e-6), 100, 1e-6, cut=2),
     Case("row-newton", lambda: rows_of("cvar", alpha=0.3), RowNewton(1e-8), 100, 1e-8, cut=3),
     Case("row-newton-kl", lambda: rows_of("kl", strength=0.5), RowNewton(1e-8), 100, 1e-8, cut=2),
+    Case("descent", pushed, Descent(), 100, 1e-8, cut=3),
+    Case("descent-average", lambda: averaged(cvar()), Descent(memory=3), 100, 1e-8, cut=3),
     Case("smoothed-lbfgs", cvar, SmoothedLBFGS(tol=1e-8), 1000, 1e-8, cut=7),
     Case("smoothed-lbfgs-max", worst, SmoothedLBFGS(tol=1e-6, memory=3), 1000, 1e-6, cut=7),
     Case("smoothed-lbfgs-squares", squares, SmoothedLBFGS(tol=1e-8), 1000, 1e-8, cut=7),
 ]
-FULL = (Newton, CompositeNewton, RowNewton, SmoothedLBFGS, BatchGradient, Faces, Bundle)
+FULL = (Newton, CompositeNewton, RowNewton, SmoothedLBFGS, BatchGradient, Descent, Faces, Bundle)
 FULL_BATCH = [case for case in CASES if isinstance(case.solver, FULL)]  # draw no samples
 SAMPLED = [case for case in CASES if case not in FULL_BATCH]
 

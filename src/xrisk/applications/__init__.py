@@ -6,7 +6,14 @@ from xrisk.applications.hard import HardInstance, hard_gradient, hard_nonsmooth,
 from xrisk.applications.policy import averaged_bellman, bellman
 from xrisk.applications.portfolio import mean_variance, mean_variance_of_moments
 from xrisk.applications.quadratic import quadratic
-from xrisk.applications.ranking import p_norm_push, partial_auc, precision_at_k, top_push, two_way_partial_auc
+from xrisk.applications.ranking import (
+    p_norm_push,
+    partial_auc,
+    precision_at_k,
+    sigmoid_partial_auc,
+    top_push,
+    two_way_partial_auc,
+)
 from xrisk.applications.robust import averaged_logistic, robust_logistic
 from xrisk.applications.samples import sample_dro
 from xrisk.applications.tasks import multi_task
@@ -35,6 +42,7 @@ __all__ = [
     "quadratic",
     "robust_logistic",
     "sample_dro",
+    "sigmoid_partial_auc",
     "top_push",
     "two_way_partial_auc",
 ]

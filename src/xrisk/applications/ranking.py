@@ -10,10 +10,12 @@ import numpy as np
 
 from xrisk.applications.arguments import CLASS_LOSSES, as_number, by_name, penalty_of
 from xrisk.data.products import less_offset
-from xrisk.data.rows import as_numbers, row_count, row_numbers
+from xrisk.data.rows import as_numbers, row_count, row_numbers, row_size
 from xrisk.functions import CVaRRisk, Identity, MaxRisk, Power, Scaled, Softplus, loss_domain
+from xrisk.functions.proximal import Anchored
 from xrisk.inner import Pairs, as_rows
-from xrisk.inner.passes import pass_loss
+from xrisk.inner.passes import column_sizes, pass_loss
+from xrisk.inner.sigmoid_pairs import SigmoidPairs, between_rates
 from xrisk.inner.tail import tail_of
 from xrisk.problem import Problem
 
@@ -113,6 +115,54 @@ def two_way_partial_auc(
     lowest, highest = _lowest(positive.size, min_tpr), _highest(negative.size, max_fpr)
     inner = tail_of(Pairs(rows, positive, negative, _not_increasing(loss)), highest)
     return _stated(inner, CVaRRisk(lowest / positive.size), l1, l2)
+
+
+def sigmoid_partial_auc(
+    X: Any, y: Any, *, min_tpr: float, max_fpr: float, anchor: float = 0.0, center: Any = None
+) -> Problem:
+    """Two-way partial AUC with the bounded loss σ(sⱼ − sᵢ): a smooth share of the hardest pairs in the wrong order.
+
+    A pair that no model can put in order costs at most one, however wrong it is. The problem is not convex: a local
+    method such as `xrisk.solvers.Descent` improves a model that is good already, and ``anchor`` keeps it near.
+
+    Parameters
+    ----------
+    X : array or sparse matrix (rows, d)
+        Float32, float64 and memory maps in C order are not copied.
+    y : array (rows,)
+        −1 and 1.
+    min_tpr, max_fpr : float
+        As for `two_way_partial_auc`, whose pairs these are.
+    anchor : float
+        Strength of (anchor/2) Σⱼ (sizeⱼ (wⱼ − centerⱼ))², sizeⱼ that of column j about its mean.
+    center : array (d,), optional
+        Zero by default.
+
+    Returns
+    -------
+    Problem
+        min over w of the mean of σ(sⱼ − sᵢ) over the k₁ lowest positives i and the k₂ highest negatives j, plus r(w).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xrisk.applications import sigmoid_partial_auc
+    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), [-1, 1, -1, 1]
+    >>> round(sigmoid_partial_auc(X, y, min_tpr=0.5, max_fpr=0.5).value(np.ones(1)), 6)  # σ(2 − 1)
+    0.731059
+    """
+    rows, positive, negative = _sides(X, y)
+    _lowest(positive.size, min_tpr)
+    _highest(negative.size, max_fpr)
+    selected = between_rates(Pairs(rows, positive, negative), min_tpr, max_fpr)
+    return anchored(selected, as_number("anchor", anchor), np.zeros(row_size(rows)) if center is None else center)
+
+
+def anchored(selected: SigmoidPairs, anchor: float, center: np.ndarray) -> Problem:
+    """The problem of pairs that are selected already."""
+    sizes = column_sizes(selected)
+    scales = np.where(sizes > 0.0, sizes, 1.0)
+    return Problem(selected, Identity(), Anchored(anchor, np.asarray(center, dtype=np.float64), scales))
 
 
 def _lowest(n: int, min_tpr: Any) -> int:

@@ -1,26 +1,60 @@
-"""What a bounded surrogate starts from, how its anchor is chosen, and how its scores become log-odds."""
+"""A bounded surrogate of the partial AUC: what it starts from, how its anchor is chosen, and its descent."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_curve
+from sklearn.model_selection import StratifiedKFold
 
 from xrisk.applications import group_dro
+from xrisk.applications.ranking import anchored
 from xrisk.auto import Auto
-from xrisk.data.products import Centred, column_squares, less_offset, row_adjoint, row_scores
-from xrisk.data.rows import as_rows
-from xrisk.run import Budget, Stop, TracePoint, minimize
-from xrisk.run.clock import now
-from xrisk.solvers.auc.bounded import Step
-from xrisk.solvers.newton.smoothed import LARGEST_COLUMN
+from xrisk.data.products import column_squares, less_offset, row_adjoint, row_scores
+from xrisk.data.rows import as_rows, row_numbers
+from xrisk.estimators.calibration import some_rows, units_of
+from xrisk.estimators.callbacks import Listeners
+from xrisk.estimators.parameters import STARTS
+from xrisk.inner import Pairs
+from xrisk.inner.sigmoid_pairs import SigmoidPairs, between_rates, pairs_in_order
+from xrisk.run import Result, Runs, Snapshot, Trace
+from xrisk.solvers.descent import Descent
 
 SPREAD = 2.0  # standard deviation of the scores that the sigmoid is applied to
 ITERATIONS = 100  # of the start; some fifteen are enough but for columns with an entry that dwarfs all others
-CALIBRATED = 40_000  # rows of each class at the most, that log-odds are fitted to
-CURVE = 2000  # points of the ROC curve that are kept, about
-FEW_DIGITS = 64.0  # spacings of stored numbers
-HURRY = 1e-3  # seconds left of a time that is up
+ANCHORS = (0.1, 0.01, 0.001)  # tried by cross-validation, after the start itself
+FOLDS = 5
+CV_ROWS = 40_000  # of each class at the most, in cross-validation
+CV_STEPS = 40
+COPIED = 5  # times as many rows as cross-validation uses: of so many it uses a copy
+STEPS = 100  # of a descent
+TOL = 1e-6  # decrease of the objective, which lies between 0 and 1, below which a descent ends
+EVERY = 1.001  # ratio of a trace that has every step of a descent
+
+
+class Rates(NamedTuple):
+    """The part of the ROC curve that counts."""
+
+    min_tpr: float
+    max_fpr: float
+
+
+class Table(NamedTuple):
+    """What models are fitted to, and folds are cut from."""
+
+    X: Any
+    rows: Any  # X less the offsets of its columns
+    target: np.ndarray
+
+    def pairs(self, rates: Rates, listed: np.ndarray | None = None) -> SigmoidPairs:
+        """The pairs of the rows listed, or of all."""
+        listed = np.arange(self.target.size) if listed is None else listed
+        n, target = self.target.size, self.target[listed]
+        positive, negative = row_numbers(listed[target > 0], n), row_numbers(listed[target < 0], n)
+        return between_rates(Pairs(self.rows, positive, negative), *rates)
+
+
+def table_of(X: Any, target: np.ndarray) -> Table:
+    """The table of rows X and targets −1 and 1."""
+    return Table(X, less_offset(as_rows(X)), target)
 
 
 class ChosenStart(NamedTuple):
@@ -31,92 +65,88 @@ class ChosenStart(NamedTuple):
     scores: np.ndarray  # (rows,) of rows held out; NaN of rows that were not used
 
 
-class FoldTable(NamedTuple):
-    """What folds are cut from."""
+class Choices(NamedTuple):
+    """What cross-validation chooses from, and how."""
 
-    X: Any
-    rows: Any  # X less the offsets of its columns
-    target: np.ndarray
+    rates: Rates
+    start: str | None
+    anchor: float | None
 
-
-class Descent:
-    """A fit as those outside see it: its trace, the time it has left, whether it is to end."""
-
-    def __init__(self, seconds: float | None, pressed: list[bool], watchers: list[Any]) -> None:
-        self.points: list[TracePoint] = []
-        self._began, self._pressed, self._watchers = now(), pressed, watchers
-        self._end = np.inf if seconds is None else self._began + seconds
-
-    def seen(self, step: Step) -> bool:
-        """Tell of a step; whether it is to be the last."""
-        point = TracePoint(len(self.points) + 1, 0, now() - self._began, step.value, phase="sigmoid")
-        self.points.append(point)
-        for watcher in self._watchers:
-            watcher.seen(point, step.w)
-        return self.over()
-
-    def folds_done(self, part: float) -> None:
-        """Tell how much of the cross-validation is done."""
-        for watcher in self._watchers:
-            watcher.folds_done(part)
-
-    def over(self) -> bool:
-        """Whether the fit is to end."""
-        return self.stop(len(self.points) + 1) is not Stop.LOCAL
-
-    def stop(self, limit: int) -> Stop:
-        """Why it ends, if ``limit`` is the number of steps that it was allowed."""
-        if self._pressed or any([watcher.asked_to_stop() for watcher in self._watchers]):
-            return Stop.INTERRUPTED
-        if now() > self._end:
-            return Stop.SECONDS
-        return Stop.ITERATIONS if len(self.points) >= limit else Stop.LOCAL
-
-    def asked(self) -> bool:
-        """Whether passes over the data are to stop; any thread may ask."""
-        return bool(self._pressed) or now() > self._end
-
-    def budget(self) -> Budget:
-        """What a model to start from may take."""
-        left = None if self._end == np.inf else max(self._end - now(), HURRY)
-        return Budget(iterations=ITERATIONS, elapsed=left)
-
-    def interrupted(self) -> None:
-        """Ctrl-C was pressed where only a part of the fit has seen it."""
-        self._pressed.append(True)
+    def all(self) -> list[tuple[str, float]]:
+        """Starts and anchors, the simplest first; an anchor of inf is the start itself."""
+        starts = STARTS if self.start is None else (self.start,)
+        anchors = (np.inf, *ANCHORS) if self.anchor is None else (float(self.anchor),)
+        return [(start, anchor) for start in starts for anchor in anchors]
 
 
-def start_model(
-    X: Any, target: np.ndarray, start: str, descent: Descent, learn: np.ndarray | slice = slice(None)
-) -> np.ndarray:
+class Descended(NamedTuple):
+    """The point of a descent with the most pairs in order, its start among them."""
+
+    w: np.ndarray
+    score: float  # the partial AUC of the training rows
+    start_score: float  # that of the start
+    value: float  # objective
+    result: Result  # of the run
+
+
+def descended(
+    pairs: SigmoidPairs,
+    start: np.ndarray,
+    anchor: float,
+    runs: Runs,
+    steps: int,
+    listeners: Listeners,
+    begin: np.ndarray | None = None,
+) -> Descended:
+    """Descend from ``begin``, or the start, with the start as anchor, and keep the best point by the pairs in order."""
+    problem, trace, first = anchored(pairs, anchor, start), Trace(ratio=EVERY), pairs_in_order(pairs, start)
+    best: list[Any] = [start, first, None]
+
+    def keep(present: Snapshot) -> None:
+        score = pairs_in_order(pairs, present.w)
+        if score >= best[1]:
+            best[:] = present.w, score, present.value
+
+    result = runs.minimize(
+        problem,
+        Descent(TOL),
+        start if begin is None else begin,
+        iterations=steps,
+        trace=trace,
+        observers=[keep, listeners.observer(trace)],
+        until=listeners.request_stop,
+    )
+    w, score, value = best
+    return Descended(w, score, first, problem.value(start) if value is None else value, result)
+
+
+def start_model(table: Table, start: str, runs: Runs, learn: np.ndarray | slice = slice(None)) -> np.ndarray:
     """The logistic model of the rows to learn from, or of classes of equal weight, its scores of a deviation of two.
 
     Where the time was too short for any, the difference of the means of the classes. Other rows weigh nothing: to
     leave them out would copy the rest.
     """
-    weight = np.zeros(target.size)
+    X, target, weight = table.X, table.target, np.zeros(table.target.size)
     weight[learn] = 1.0
     count = float(weight.sum())
     if start == "balanced":
         for side in (target > 0, target < 0):
             weight[side] /= weight[side].sum()
-    w = np.zeros(X.shape[1]) if descent.over() else _logistic(X, target, weight, count, descent)
+    w = np.zeros(X.shape[1]) if runs.over() else _logistic(X, target, weight, count, runs)
     w = w if w.any() else apart(X, target, weight)
     spread = float(np.std(scores_of(X, w)[learn]))
     return w * (SPREAD / spread) if spread > 0.0 else w
 
 
-def _logistic(X: Any, target: np.ndarray, weight: np.ndarray, count: float, descent: Descent) -> np.ndarray:
+def _logistic(X: Any, target: np.ndarray, weight: np.ndarray, count: float, runs: Runs) -> np.ndarray:
     """Coefficients (d,) of the logistic model of ``count`` rows with weights; zero where the time was too short."""
-    size = float(np.median(column_scale(X)))
-    stated = group_dro(
-        X, target, np.zeros(target.size, dtype=np.int8), divergence="max", l2=max(size, 1e-150) ** 2 / count,
+    squares = column_squares(as_rows(X))
+    size = float(np.median(squares[squares > 0.0])) if (squares > 0.0).any() else 1.0
+    problem = group_dro(
+        X, target, np.zeros(target.size, dtype=np.int8), divergence="max", l2=max(size, 1e-300) / count,
         sample_weight=None if (weight == 1.0).all() else weight * (target.size / weight.sum()), fit_intercept=True,
     )  # fmt: skip
-    result = minimize(stated, Auto(1e-3), budget=descent.budget())
-    if result.stop is Stop.INTERRUPTED:
-        descent.interrupted()
-    return result.w[:-1]
+    return runs.minimize(problem, Auto(1e-3), iterations=ITERATIONS).w[:-1]
 
 
 def scores_of(X: Any, w: np.ndarray) -> np.ndarray:
@@ -132,43 +162,53 @@ def apart(X: Any, target: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return row_adjoint(rows, (shares[0] - shares[1])[:, None])[0] / np.where(squares > 0.0, squares, 1.0)
 
 
-def check_columns(X: Any) -> None:
-    """Refuse columns whose squares are not finite."""
-    with np.errstate(over="ignore"):
-        squares = column_squares(as_rows(X))
-    if not (squares <= LARGEST_COLUMN**2).all():
-        raise ValueError(
-            f"columns of X must be at most {LARGEST_COLUMN:g} in size for squares to be finite: scale them"
-        )
+def choose_start(
+    table: Table, choices: Choices, rng: np.random.Generator, runs: Runs, listeners: Listeners
+) -> ChosenStart:
+    """Start and anchor by cross-validation; where either class has one row, the first choice."""
+    tried, n = choices.all(), table.target.size
+    folds = min(FOLDS, int((table.target > 0).sum()), int((table.target < 0).sum()))
+    if folds < 2:
+        return ChosenStart(*tried[0], np.full(n, np.nan))
+    chosen = some_rows(table.target, CV_ROWS, rng)
+    labels, places, used = table.target[chosen], chosen, table
+    if COPIED * chosen.size <= n:  # few rows in one place are read faster
+        used, places = table_of(table.X[chosen], labels), np.arange(chosen.size)
+    scores, values = np.full((len(tried), used.target.size), np.nan), np.full((len(tried), folds), np.nan)
+    splits = StratifiedKFold(folds, shuffle=True, random_state=int(rng.integers(2**31))).split(labels, labels)
+    for fold, (learn, test) in enumerate(splits):
+        listeners.folds_done(fold / folds)
+        if runs.over():
+            break
+        with runs.interruptible():
+            _try_fold(used, (places[learn], places[test]), choices, scores, values[:, fold], runs)
+    best, held_out = simplest_within_error(values), np.full(n, np.nan)
+    held_out[chosen] = scores[best, places]
+    return ChosenStart(*tried[best], held_out)
 
 
-def few_digits(X: Any) -> str | None:
-    """A sentence on a column that varies by hardly more than its storage can tell apart; None where there is none."""
-    rows = less_offset(as_rows(X))
-    if not isinstance(rows, Centred):
-        return None
-    spread, sizes = np.sqrt(column_squares(rows)), np.abs(rows.centre)
-    for j in rows.far[spread[rows.far] <= FEW_DIGITS * np.finfo(X.dtype).eps * sizes[rows.far]].tolist():
-        column = X[:, [j]]
-        if column.max() > column.min():
-            return (
-                f"column {j} of X is about {rows.centre[j]:.3g} and varies by {spread[j]:.2g}, of which {X.dtype} "
-                "keeps too few digits: subtract its mean before it is stored so, or leave the column out"
-            )
-    return None
-
-
-def column_scale(X: Any) -> np.ndarray:
-    """Root mean square of the columns, positive."""
-    squares = column_squares(as_rows(X))
-    return np.sqrt(squares[squares > 0.0]) if (squares > 0.0).any() else np.ones(1)
-
-
-def some_rows(target: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
-    """Numbers of rows, all of them or ``most`` of each class, in order."""
-    sides = [np.flatnonzero(target > 0), np.flatnonzero(target < 0)]
-    kept = [side if side.size <= most else rng.choice(side, most, replace=False) for side in sides]
-    return np.sort(np.concatenate(kept))
+def _try_fold(
+    table: Table,
+    split: tuple[np.ndarray, np.ndarray],
+    choices: Choices,
+    scores: np.ndarray,
+    values: np.ndarray,
+    runs: Runs,
+) -> None:
+    """Scores of the rows held out, in units of the rows learnt from, and their partial AUC, of every choice."""
+    learn, test = split
+    pairs, held = (table.pairs(choices.rates, part) for part in split)
+    found, known = np.full(values.size, np.nan), ""
+    for k, (start, anchor) in enumerate(choices.all()):
+        if start != known:
+            w0, known = start_model(table, start, runs, learn), start
+        w = w0 if anchor == np.inf else descended(pairs, w0, anchor, runs, CV_STEPS, Listeners([])).w
+        if runs.over():
+            return
+        z = row_scores(table.rows, np.ascontiguousarray(w)[None, :])[:, 0]
+        scores[k, test] = units_of(z[learn], table.target[learn]).of(z[test])
+        found[k] = pairs_in_order(held, w)
+    values[:] = found
 
 
 def simplest_within_error(values: np.ndarray) -> int:
@@ -180,75 +220,3 @@ def simplest_within_error(values: np.ndarray) -> int:
     ahead = values[best] - values
     error = ahead.std(axis=1, ddof=1) / np.sqrt(values.shape[1]) if values.shape[1] > 1 else np.zeros(len(values))
     return int(np.flatnonzero(ahead.mean(axis=1) <= 0.5 * error + 1e-12)[0])
-
-
-class Units(NamedTuple):
-    """Zero and unit of a score: mean and deviation of the negatives that it was fitted to.
-
-    Models of different folds agree in order, not in size; in these units their scores are of one kind. They do not
-    depend on how many rows of either class were used.
-    """
-
-    zero: float
-    unit: float
-
-    def of(self, scores: np.ndarray) -> np.ndarray:
-        """The scores in these units."""
-        return (scores - self.zero) / self.unit
-
-
-def units_of(scores: np.ndarray, target: np.ndarray) -> Units:
-    """The units of the scores (rows,) of a model on the rows it was fitted to."""
-    negative = scores[target < 0]
-    return Units(float(negative.mean()), float(negative.std()) or 1.0)
-
-
-def log_odds(scores: np.ndarray, target: np.ndarray, positives: float) -> tuple[float, float]:
-    """Slope and shift that make scores log-odds where ``positives`` is the share of positive rows.
-
-    The slope is positive: the order stays. Of the rows given, those of one class may be fewer than they are; of many
-    rows some are used.
-    """
-    some = some_rows(target, CALIBRATED, np.random.default_rng(0))
-    if some.size < target.size:
-        scores, target = scores[some], target[some]
-    spread, here = float(np.std(scores)), float((target > 0).mean())
-    prior = float(np.log(positives / (1.0 - positives)))
-    if spread == 0.0:
-        return 1.0, prior - float(scores[0])
-    model = LogisticRegression(C=1e6, max_iter=1000).fit((scores / spread)[:, None], target > 0)
-    slope = max(float(model.coef_[0, 0]), 1e-3) / spread
-    return slope, float(model.intercept_[0]) + prior - float(np.log(here / (1.0 - here)))
-
-
-def kept_curve(positive: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """False and true positive rates of the scores above each threshold, of some 2,000 thresholds if there are more.
-
-    Parameters
-    ----------
-    positive : ndarray of bool (rows,)
-    scores : ndarray (rows,)
-
-    Returns
-    -------
-    fpr, tpr, thresholds : ndarray
-        From none above to all above. A threshold lies between two scores.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from xrisk.estimators.anchored import kept_curve
-    >>> kept_curve(np.array([True, False]), np.array([2.0, 1.0]))[2].round(6).tolist()
-    [2.0, 1.5, 1.0]
-    """
-    fpr, tpr, scores = roc_curve(positive, scores, drop_intermediate=False)
-    lower = np.append(scores[1:], np.nextafter(scores[-1], -np.inf))
-    middle = lower + 0.5 * (np.where(np.isfinite(scores), scores, lower) - lower)
-    middle = np.where(middle < scores, middle, lower)  # numbers next to each other have none between them
-    if fpr.size <= CURVE:
-        return fpr, tpr, middle
-    few = np.geomspace(1.0 / fpr.size, 0.5, CURVE // 4)
-    shares = np.concatenate([[0.0], few, 1.0 - few, [1.0]])
-    within, reached = np.searchsorted(fpr, shares, "right") - 1, np.searchsorted(tpr, shares, "left")
-    kept = np.unique(np.concatenate([within, reached]))
-    return fpr[kept], tpr[kept], middle[kept]

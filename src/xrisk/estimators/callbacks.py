@@ -1,12 +1,13 @@
-"""Those who watch a fit: a progress bar, and scikit-learn's callbacks where its version has them (1.9 on)."""
+"""Progress of a fit: a bar, and scikit-learn's callbacks where its version has them (1.9 on)."""
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from xrisk.run import TracePoint
+from xrisk.run import Snapshot, Trace, TracePoint
 
 CallbackSupport: Any
 try:
@@ -25,8 +26,28 @@ except ImportError:  # scikit-learn below 1.9
         return same
 
 
-class Callbacks:
-    """Tells the callbacks of an estimator of every certified point; each is a task of the fit, "stage"."""
+class Listener:
+    """Is notified of the progress of a fit, and may ask for its end; every answer here is "nothing to do"."""
+
+    def seen(self, point: TracePoint, w: np.ndarray) -> None:
+        """A new point of the trace, with its parameters."""
+
+    def folds_done(self, part: float) -> None:
+        """This part of a cross-validation is done."""
+
+    def requests_stop(self) -> bool:
+        """Whether the fit is to end."""
+        return False
+
+    def end(self) -> None:
+        """The fit is done, and the estimator is fitted; not called when it fails."""
+
+    def close(self) -> None:
+        """The fit is over, well or not."""
+
+
+class Callbacks(Listener):
+    """Reports every certified point to the callbacks of an estimator; each is a task of the fit, "stage"."""
 
     def __init__(self, estimator: Any, training: Any) -> None:
         self._estimator, self._training = estimator, training
@@ -37,7 +58,7 @@ class Callbacks:
         }
         self._fit = estimator._init_callback_context(max_subtasks=None)
         self._fit.call_on_fit_task_begin(estimator=estimator, **self._data)
-        self._asked = False
+        self._stops = False
 
     def seen(self, point: TracePoint, w: np.ndarray) -> None:
         def model() -> dict[str, Any]:
@@ -45,21 +66,14 @@ class Callbacks:
 
         stage = self._fit.subcontext(task_name="stage")
         stage.call_on_fit_task_begin(estimator=self._estimator, **self._data)
-        asked = stage.call_on_fit_task_end(estimator=self._estimator, **self._data, reconstruction_attributes=model)
-        self._asked = self._asked or bool(asked)
+        stops = stage.call_on_fit_task_end(estimator=self._estimator, **self._data, reconstruction_attributes=model)
+        self._stops = self._stops or bool(stops)
 
-    def folds_done(self, part: float) -> None:
-        """Nothing to do: a fold leaves no model of the whole."""
-
-    def asked_to_stop(self) -> bool:
-        return self._asked
+    def requests_stop(self) -> bool:
+        return self._stops
 
     def end(self) -> None:
-        """The fit is done and the estimator is fitted; not called when it fails."""
         self._fit.call_on_fit_task_end(estimator=self._estimator, **self._data, reconstruction_attributes={})
-
-    def close(self) -> None:
-        """Nothing to do: `with_callbacks` takes down what the fit has set up."""
 
 
 def _bar() -> Any:
@@ -70,7 +84,7 @@ def _bar() -> Any:
     return tqdm(total=100, bar_format="{l_bar}{bar}| {elapsed}{postfix}")
 
 
-class StepBar:
+class StepBar(Listener):
     """A bar of which cross-validation fills the first half, and the steps of a descent the second."""
 
     def __init__(self, steps: int) -> None:
@@ -84,19 +98,16 @@ class StepBar:
         self._bar.update(max(50.0 * (1.0 + point.iterations / self._steps) - self._bar.n, 0.0))
         self._bar.set_postfix_str(f"{point.phase}: objective {point.value:.4g}")
 
-    def asked_to_stop(self) -> bool:
+    def requests_stop(self) -> bool:
         self._bar.refresh()
         return False
-
-    def end(self) -> None:
-        """Nothing to do: a bar need not know whether a fit ended well."""
 
     def close(self) -> None:
         self._bar.update(100.0 - self._bar.n)
         self._bar.close()
 
 
-class GapBar:
+class GapBar(Listener):
     """A bar that fills as the certified gap falls to the tolerance."""
 
     def __init__(self, tol: float) -> None:
@@ -111,12 +122,53 @@ class GapBar:
         gap = f"gap {relative:.1e}" if np.isfinite(relative) else "no gap yet"
         self._bar.set_postfix_str(f"{point.phase}: {gap}, tol {self._tol:.0e}")
 
-    def asked_to_stop(self) -> bool:
+    def requests_stop(self) -> bool:
         self._bar.refresh()  # shows the time between two certificates
         return False
 
-    def end(self) -> None:
-        """Nothing to do: a bar need not know whether a fit ended well."""
-
     def close(self) -> None:
         self._bar.close()
+
+
+class Listeners:
+    """All who listen to a fit."""
+
+    def __init__(self, listeners: Sequence[Listener]) -> None:
+        self._all = listeners
+
+    def observer(self, trace: Trace) -> Callable[[Snapshot], None]:
+        """An observer of a run that reports every new point of its trace."""
+        seen = 0
+
+        def observe(present: Snapshot) -> None:
+            nonlocal seen
+            for point in trace.points[seen:]:
+                for listener in self._all:
+                    listener.seen(point, present.w)
+            seen = len(trace.points)
+
+        return observe
+
+    def folds_done(self, part: float) -> None:
+        """Report how much of a cross-validation is done."""
+        for listener in self._all:
+            listener.folds_done(part)
+
+    def request_stop(self, present: Snapshot | None = None) -> bool:
+        """Whether one of them wants the fit to end; the ``until`` condition of a run."""
+        return any([listener.requests_stop() for listener in self._all])
+
+
+@contextlib.contextmanager
+def listening(estimator: Any, training: Any, bar: Callable[[], Listener]) -> Iterator[Listeners]:
+    """Those who listen to a fit: callbacks, and the bar if the estimator is verbose and the solver ours."""
+    listeners = [bar()] if estimator.verbose and isinstance(estimator.solver, str) else []
+    if hasattr(estimator, "_init_callback_context"):
+        listeners.append(Callbacks(estimator, training))
+    try:
+        yield Listeners(listeners)
+    finally:
+        for listener in listeners:
+            listener.close()
+    for listener in listeners:
+        listener.end()

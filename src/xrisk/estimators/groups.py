@@ -2,7 +2,8 @@
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,8 +17,6 @@ from xrisk.estimators.base import (
     LinearRobustClassifier,
     LinearRobustRegressor,
     Training,
-    check_finite,
-    check_names,
 )
 from xrisk.estimators.callbacks import with_callbacks
 from xrisk.estimators.routing import warn_of_lost_groups
@@ -27,6 +26,7 @@ from xrisk.inner.oracle import exact_values, inner_count
 from xrisk.problem import Problem
 from xrisk.run import Result
 
+KEPT = ("groups_", "group_risk_", "group_weights_")
 TINY_GROUP = 10  # rows; a mean over fewer says little
 
 PARAMETERS = """
@@ -77,12 +77,22 @@ def _documented(first: str, loss: str, intercept: str, example: str) -> str:
     return f"{first}\n{parameters}{example}"
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class GroupRobust(LinearRobust):
-    """A model whose inner functions are the mean losses of groups of rows; ``training.beside`` is their `Grouping`."""
+    """A model whose inner functions are mean losses of groups of rows; ``training.metadata`` is their `Grouping`."""
 
+    divergence: Any = field(default="cvar", kw_only=False)
+    alpha: float = 0.1
+    lam: float = 1.0
+    loss: Any = None
+    l1: float = 0.0
+    l2: float = 1e-3
+    fit_intercept: bool = True
+
+    _weights: ClassVar[str] = "group_weights_"
+    _without_groups: ClassVar[str]  # what the groups are then, in words
     # groups go to fit without being asked for: a robust model that does not see them is another model
     __metadata_request__fit = {"groups": True}  # noqa: RUF012
-    _without_groups: str  # what the groups are then, in words
 
     @with_callbacks
     def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> Any:
@@ -124,15 +134,24 @@ class GroupRobust(LinearRobust):
             warnings.warn(of_tiny_groups(grouping.names, sizes), stacklevel=USER)
         return grouping
 
-    def _warm_dual(self, problem: Problem) -> np.ndarray | None:
-        n, weights = inner_count(problem.inner), self.group_weights_
-        return n * weights[:, None] if weights.shape == (n,) else None
+    def _problem(self, training: Training) -> Problem:
+        return group_dro(
+            training.X,
+            training.target,
+            training.metadata.labels,
+            divergence=self.divergence,
+            alpha=self.alpha,
+            lam=self.lam,
+            loss=self._row_loss(),
+            l1=self.l1,
+            l2=self.l2,
+            fit_intercept=self.fit_intercept,
+            sample_weight=training.weight,
+        )
 
-    def _check_fitted(self) -> None:
-        super()._check_fitted()
-        check_names("groups_", getattr(self, "groups_", None))
+    def _check_shapes(self) -> None:
+        super()._check_shapes()
         for name in ("group_risk_", "group_weights_"):
-            check_finite(name, getattr(self, name, None))
             if np.shape(getattr(self, name)) != (len(self.groups_),):
                 raise ValueError(f"{name} must have a number for each of the groups, got {getattr(self, name)!r}")
 
@@ -143,24 +162,6 @@ class GroupRobust(LinearRobust):
         self.groups_ = training.metadata.names
         self.group_risk_ = risks[:, 0]
         self.group_weights_ = distribution(result.dual[:, 0])
-
-
-class GroupRobustClassifier(GroupRobust, LinearRobustClassifier):
-    """Without groups the classes are the groups."""
-
-    _without_groups = "the classes are its groups"
-
-    def _default_groups(self, target: np.ndarray) -> Grouping:
-        return groups_of_classes(self.classes_, target)
-
-
-class GroupRobustRegressor(GroupRobust, LinearRobustRegressor):
-    """Without groups there is one group."""
-
-    _without_groups = "all rows are one group"
-
-    def _default_groups(self, target: np.ndarray) -> Grouping:
-        return Grouping(np.zeros(target.size, dtype=np.int64), ("all",), 0, ())
 
 
 def narrow(grouping: Grouping) -> Grouping:
@@ -205,7 +206,8 @@ def distribution(dual: np.ndarray) -> np.ndarray:
     return weights / weights.sum() if weights.sum() > 0 else np.full(weights.size, 1.0 / weights.size)
 
 
-class GroupDROClassifier(GroupRobustClassifier):
+@dataclass(eq=False, repr=False, kw_only=True)
+class GroupDROClassifier(GroupRobust, LinearRobustClassifier):
     __doc__ = _documented(
         "Linear classifier of least worst-group loss: min over w of ρ(R₁(w), …, Rₙ(w)) + r(w), Rᵢ a group's mean loss.",
         f"{quoted(CLASS_LOSSES)}; of more than two classes the logistic one is multinomial.",
@@ -224,44 +226,17 @@ class GroupDROClassifier(GroupRobustClassifier):
     """,
     )
 
-    def __init__(
-        self,
-        divergence: Any = "cvar",
-        *,
-        alpha: float = 0.1,
-        lam: float = 1.0,
-        loss: Any = "logistic",
-        l1: float = 0.0,
-        l2: float = 1e-3,
-        fit_intercept: bool = True,
-        solver: Any = "auto",
-        tol: float = 1e-3,
-        max_iter: int = 1_000_000,
-        max_seconds: float | None = None,
-        warm_start: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.divergence = divergence
-        self.alpha = alpha
-        self.lam = lam
-        self.loss = loss
-        self.l1 = l1
-        self.l2 = l2
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+    loss: Any = "logistic"
 
-    def _problem(self, training: Training) -> Problem:
-        return _group_problem(self, training, self._class_loss())
+    _attributes: ClassVar[tuple[str, ...]] = (*LinearRobustClassifier._attributes, *KEPT)
+    _without_groups: ClassVar[str] = "the classes are its groups"
+
+    def _default_groups(self, target: np.ndarray) -> Grouping:
+        return groups_of_classes(self.classes_, target)
 
 
-class GroupDRORegressor(GroupRobustRegressor):
+@dataclass(eq=False, repr=False, kw_only=True)
+class GroupDRORegressor(GroupRobust, LinearRobustRegressor):
     __doc__ = _documented(
         "Linear regression of least worst-group loss: min over w of ρ(R₁(w), …, Rₙ(w)) + r(w), Rᵢ a group's mean loss.",
         f"{quoted(NUMBER_LOSSES)}; the squared one is ½(z−y)².",
@@ -280,54 +255,10 @@ class GroupDRORegressor(GroupRobustRegressor):
     """,
     )
 
-    def __init__(
-        self,
-        divergence: Any = "cvar",
-        *,
-        alpha: float = 0.1,
-        lam: float = 1.0,
-        loss: Any = "squared",
-        l1: float = 0.0,
-        l2: float = 1e-3,
-        fit_intercept: bool = True,
-        solver: Any = "auto",
-        tol: float = 1e-3,
-        max_iter: int = 1_000_000,
-        max_seconds: float | None = None,
-        warm_start: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.divergence = divergence
-        self.alpha = alpha
-        self.lam = lam
-        self.loss = loss
-        self.l1 = l1
-        self.l2 = l2
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+    loss: Any = "squared"
 
-    def _problem(self, training: Training) -> Problem:
-        return _group_problem(self, training, self._loss())
+    _attributes: ClassVar[tuple[str, ...]] = (*LinearRobustRegressor._attributes, *KEPT)
+    _without_groups: ClassVar[str] = "all rows are one group"
 
-
-def _group_problem(estimator: Any, training: Training, loss: Any) -> Problem:
-    return group_dro(
-        training.X,
-        training.target,
-        training.metadata.labels,
-        divergence=estimator.divergence,
-        alpha=estimator.alpha,
-        lam=estimator.lam,
-        loss=loss,
-        l1=estimator.l1,
-        l2=estimator.l2,
-        fit_intercept=estimator.fit_intercept,
-        sample_weight=training.weight,
-    )
+    def _default_groups(self, target: np.ndarray) -> Grouping:
+        return Grouping(np.zeros(target.size, dtype=np.int64), ("all",), 0, ())

@@ -1,26 +1,26 @@
 """Values of the states of a Markov decision process under a fixed policy."""
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import _check_y, check_consistent_length, validate_data
 
-from xrisk.applications.arguments import as_number
 from xrisk.applications.chain_arguments import Names, chain_of, finite_rewards
 from xrisk.applications.policy import averaged_problem, penalty_on, residual_problem, residual_squares, state_features
 from xrisk.certificate import NOTHING_PROVED, is_perfect
 from xrisk.certificate.least_squares import STEPS, ProvedPoint, Squares, certify_squares, ridge_lower_bound
 from xrisk.data.matrices import refuse_broken
 from xrisk.data.rows import refuse_masked
-from xrisk.estimators.base import FITTED, SOLVING, LinearRobust, Training, settled
+from xrisk.estimators.base import FITTED, SOLVING, LinearRobust, Training
 from xrisk.estimators.callbacks import with_callbacks
+from xrisk.estimators.parameters import check_parameters
+from xrisk.estimators.proving import at_proof, in_time, stop_of
 from xrisk.functions import NoPenalty
-from xrisk.functions.parameters import require
 from xrisk.inner import Generated
 from xrisk.problem import Problem
-from xrisk.run import Result, Stop
+from xrisk.run import Result, Runs, Stop
 from xrisk.solvers.card import suits
 from xrisk.solvers.newton.smoothed import SAME
 
@@ -34,6 +34,7 @@ class Observed(NamedTuple):
     weight: Any  # of the states, None if equal
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class PolicyEvaluator(LinearRobust):
     __doc__ = (
         """Values φᵀw of states: min over w of mean_s (φₛᵀw − E[r + γ φ_{s′}ᵀw])² + (l2/2)‖w‖², s′ the successor of s.
@@ -80,28 +81,11 @@ class PolicyEvaluator(LinearRobust):
     """
     )
 
-    def __init__(
-        self,
-        discount: float = 0.9,
-        *,
-        l2: float = 0.0,
-        solver: Any = "auto",
-        tol: float = 1e-3,
-        max_iter: int = 1_000_000,
-        max_seconds: float | None = None,
-        warm_start: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.discount = discount
-        self.l2 = l2
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+    discount: float = field(default=0.9, kw_only=False)
+    l2: float = 0.0
+
+    fit_intercept: ClassVar[bool] = False
+    _attributes: ClassVar[tuple[str, ...]] = (*LinearRobust._attributes, "n_left_out_")
 
     @with_callbacks
     def fit(
@@ -134,9 +118,7 @@ class PolicyEvaluator(LinearRobust):
         return self._fitted(self._observed(X, y, transitions, rewards, state_weight))
 
     def _observed(self, X: Any, y: Any, transitions: Any, rewards: Any, state_weight: Any) -> Training:
-        self._check_parameters()
-        gamma = as_number("discount", self.discount)
-        require(0.0 <= gamma < 1.0, "discount", self.discount, "at least 0 and below 1")
+        check_parameters(self)
         if state_weight is not None and not isinstance(self.solver, str):
             raise ValueError("state_weight must be None for a solver that samples, solver='auto' takes weights")
         refuse_masked("X", X)
@@ -167,10 +149,7 @@ class PolicyEvaluator(LinearRobust):
                 return problem
         return residual_problem(chain, features, self.discount, penalty, SAMPLINGS[0])
 
-    def _proved(self, problem: Problem, result: Result) -> Result:
-        return replace(result, stop=Stop.INTERRUPTED if result.stop is Stop.UNTIL else result.stop)
-
-    def _settled(self, problem: Problem, result: Result, training: Training) -> Result:
+    def _proved(self, problem: Problem, result: Result, training: Training, runs: Runs) -> Result:
         """The result proved of the residuals themselves: rewritten, the objective errs by rounding."""
         F = self._squares(training)
 
@@ -178,13 +157,13 @@ class PolicyEvaluator(LinearRobust):
             tol, steps = np.inf if hurried else self.tol, STEPS if isinstance(self.solver, str) else 0
             return certify_squares(F, NoPenalty(), partial(ridge_lower_bound, F), result.w, tol=tol, steps=steps)
 
-        proof = self._in_time(problem, result, prove) or ProvedPoint(result.w, result.value, NOTHING_PROVED)
-        known, stop = proof.certificate, result.stop
+        proof = in_time(problem, result, runs, prove) or ProvedPoint(result.w, result.value, NOTHING_PROVED)
+        known, stop = proof.certificate, stop_of(result)
         if known.relative <= self.tol:
             stop = Stop.CONVERGED
         elif stop in (Stop.CONVERGED, Stop.PERFECT, Stop.ROUNDING):
             stop = Stop.PERFECT if is_perfect(known, _spread(F)) else Stop.ROUNDING
-        return replace(settled(result, proof), stop=stop)
+        return replace(at_proof(result, proof), stop=stop)
 
     def _squares(self, training: Training) -> Squares:
         features, (chain, weight) = state_features(training.X), training.metadata
@@ -195,11 +174,6 @@ class PolicyEvaluator(LinearRobust):
         super()._keep(problem, result, training)
         self.n_left_out_ = training.X.shape[0] - training.metadata.chain.counted()
 
-    def _check_fitted(self) -> None:
-        super()._check_fitted()
-        if not isinstance(getattr(self, "n_left_out_", None), int) or self.n_left_out_ < 0:
-            raise ValueError(f"n_left_out_ must be a whole number from 0 on, got {self.n_left_out_!r}")
-
     def _advice(self, result: Result) -> str:
         if not (self.l2 or isinstance(self.solver, str)):
             return "without a penalty only solver='auto' proves a bound, with l2 > 0 every solver may"
@@ -209,9 +183,6 @@ class PolicyEvaluator(LinearRobust):
                 "are not almost zero, with l2 > 0 it does not"
             )
         return super()._advice(result)
-
-    def _has_intercept(self) -> bool:
-        return False
 
     def _n_scores(self) -> int:
         return 1

@@ -1,9 +1,9 @@
 """Portfolios with scikit-learn's face."""
 
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
@@ -31,24 +31,21 @@ from xrisk.certificate.least_squares import (
 )
 from xrisk.estimators.base import (
     FITTED,
-    FITTED_KINDS,
     SOLVING,
     USER,
     LinearRobust,
     Training,
-    check_finite,
     linear_scores,
-    settled,
-    with_callbacks,
 )
+from xrisk.estimators.callbacks import with_callbacks
+from xrisk.estimators.parameters import OF_ALL, check_parameters
+from xrisk.estimators.proving import at_proof, in_time, stop_of
 from xrisk.functions import Hyperplane, NonNegative, NoPenalty, SolidSimplex, penalty_conjugate, penalty_convexity
-from xrisk.functions.parameters import flag, positive, require
-from xrisk.inner.oracle import inner_size
+from xrisk.functions.parameters import require
 from xrisk.problem import Problem
-from xrisk.run import Result, Stop
+from xrisk.run import Result, Runs, Stop
 from xrisk.solvers.card import suits
 
-MISSING = ("rows", "assets", "error")
 ZERO = 1e-12  # a gap that is none, of how much the returns can change the objective: an optimum of zero has no digits
 EXACT = 1e-9  # what is asked of a method whose last step is exact, whatever the tolerance
 FAR = 1e6  # times what single assets bring: no portfolio does so but by assets that are almost the same
@@ -64,6 +61,7 @@ class Holdings(NamedTuple):
     left_out: tuple[str, ...]  # names of the others
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class MeanVariancePortfolio(LinearRobust):
     __doc__ = (
         """Portfolio of largest ⟨r̄, w⟩ − risk_aversion·wᵀΣw − (l2/2)‖w‖², r̄ and Σ mean and covariance of returns.
@@ -109,38 +107,15 @@ class MeanVariancePortfolio(LinearRobust):
     """
     )
 
-    fit_intercept = False  # no parameter: a portfolio has none
+    risk_aversion: float = field(default=1.0, kw_only=False)
+    long_only: bool = True
+    budget: float | None = 1.0
+    leverage: float | None = None
+    l2: float = 0.0
+    missing: str = "rows"
+    tol: float = 1e-6
 
-    def __init__(
-        self,
-        risk_aversion: float = 1.0,
-        *,
-        long_only: bool = True,
-        budget: float | None = 1.0,
-        leverage: float | None = None,
-        l2: float = 0.0,
-        missing: str = "rows",
-        solver: Any = "auto",
-        tol: float = 1e-6,
-        max_iter: int = 1_000_000,
-        max_seconds: float | None = None,
-        warm_start: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.risk_aversion = risk_aversion
-        self.long_only = long_only
-        self.budget = budget
-        self.leverage = leverage
-        self.l2 = l2
-        self.missing = missing
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+    _attributes: ClassVar[tuple[str, ...]] = (*OF_ALL, "weights_")
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
@@ -159,7 +134,7 @@ class MeanVariancePortfolio(LinearRobust):
         -------
         self
         """
-        self._check_parameters()
+        check_parameters(self)
         X = self._returns(X)
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
         return self._fitted(self._complete(X, weight))
@@ -172,13 +147,6 @@ class MeanVariancePortfolio(LinearRobust):
             return validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=reset)
         except np.exceptions.DTypePromotionError as error:
             raise ValueError("X must hold returns alone, got a column of dates: make it the index") from error
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        flag("long_only", self.long_only)
-        positive("risk_aversion", as_number("risk_aversion", self.risk_aversion))
-        if not isinstance(self.missing, str) or self.missing not in MISSING:
-            raise ValueError(f"missing must be one of {', '.join(MISSING)}, got {self.missing!r}")
 
     def _complete(self, X: np.ndarray, weight: np.ndarray | None) -> Training:
         """The returns without those that are missing."""
@@ -250,15 +218,12 @@ class MeanVariancePortfolio(LinearRobust):
             "and may be held without limit; l2 > 0, leverage, or a budget with long_only=True would give it one"
         )
 
-    def _proved(self, problem: Problem, result: Result) -> Result:
+    def _proved(self, problem: Problem, result: Result, training: Training, runs: Runs) -> Result:
+        """The result proved of the returns themselves: the covariance has lost half of their digits."""
         if result.stop is Stop.UNBOUNDED:
             raise ValueError(self._no_minimum())
-        return replace(result, stop=Stop.INTERRUPTED if result.stop is Stop.UNTIL else result.stop)
-
-    def _settled(self, problem: Problem, result: Result, training: Training) -> Result:
-        """The result proved of the returns themselves: the covariance has lost half of their digits."""
         limits = portfolio_domain(self.long_only, self.budget, self.leverage)
-        domain, below = limits, partial(conjugate_lower_bound, penalty=domain_penalty(self.l2, limits))
+        domain, lower = limits, partial(conjugate_lower_bound, penalty=domain_penalty(self.l2, limits))
         if limits is None:
             domain = NoPenalty()
         F, ours = self._squares(training), isinstance(self.solver, str)
@@ -267,13 +232,13 @@ class MeanVariancePortfolio(LinearRobust):
             if ours and _holds_nothing(domain, F, training.X):
                 return ProvedPoint(np.zeros(result.w.size), 0.0, between(0.0, 0.0))
             tol, steps = np.inf if hurried else EXACT, STEPS if ours else 0
-            return certify_squares(F, domain, below, result.w, tol=tol, steps=steps)
+            return certify_squares(F, domain, lower, result.w, tol=tol, steps=steps)
 
-        proof = self._in_time(problem, result, prove) or ProvedPoint(result.w, result.value, NOTHING_PROVED)
+        proof = in_time(problem, result, runs, prove) or ProvedPoint(result.w, result.value, NOTHING_PROVED)
         reach = _reach(domain, F)
         if isinstance(domain, UNLIMITED) and proof.value < -FAR * reach and self._is_rounding(F, proof, training.X):
             raise ValueError(self._no_minimum())
-        return replace(settled(result, proof), stop=self._stop(result.stop, proof.certificate, reach))
+        return replace(at_proof(result, proof), stop=self._stop(stop_of(result), proof.certificate, reach))
 
     def _is_rounding(self, F: Squares, proof: ProvedPoint, X: np.ndarray) -> bool:
         """Whether a portfolio that brings so much does so by the rounding of the returns, or nothing is known of it."""
@@ -304,9 +269,8 @@ class MeanVariancePortfolio(LinearRobust):
             return f"{smaller}a larger l2 or a larger tol may help"
         return super()._advice(result)
 
-    def _warm(self, problem: Problem) -> tuple[np.ndarray | None, np.ndarray | None]:
-        w = getattr(self, "weights_", np.zeros(0))
-        return (w.copy(), None) if w.shape == (inner_size(problem.inner),) else (None, None)
+    def _packed(self) -> np.ndarray:
+        return self.weights_.copy()
 
     def _model(self, w: np.ndarray, training: Training) -> dict[str, Any]:
         held = training.metadata
@@ -320,11 +284,7 @@ class MeanVariancePortfolio(LinearRobust):
             "left_out_": held.left_out,
         }
 
-    def _check_fitted(self) -> None:
-        for name, (kind, wanted) in FITTED_KINDS.items():
-            if not isinstance(getattr(self, name, None), kind):
-                raise ValueError(f"{name} must be {wanted}, got {getattr(self, name, None)!r}")
-        check_finite("weights_", getattr(self, "weights_", None))
+    def _check_shapes(self) -> None:
         if self.weights_.shape != (self.n_features_in_,):
             raise ValueError(f"weights_ must have {self.n_features_in_} numbers, got shape {self.weights_.shape}")
 

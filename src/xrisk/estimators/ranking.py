@@ -1,14 +1,15 @@
 """Linear scores for the top of a list."""
 
 import warnings
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 
 from xrisk.applications import CLASS_LOSSES, p_norm_push, precision_at_k, top_push
 from xrisk.applications.arguments import quoted
-from xrisk.estimators.anchored import few_digits
-from xrisk.estimators.base import FITTED, SOLVING, USER, Training, TwoClassRobust, linear_scores
+from xrisk.estimators.base import FITTED, SOLVING, USER, LinearRobust, LinearRobustClassifier, Training, linear_scores
+from xrisk.estimators.columns import few_digits
 from xrisk.problem import Problem
 from xrisk.run import Result
 from xrisk.solvers.base import PROVED_ENDINGS
@@ -35,20 +36,23 @@ SHARED = (
 )
 
 
-class RankingClassifier(TwoClassRobust):
+@dataclass(eq=False, repr=False, kw_only=True)
+class RankingClassifier(LinearRobust):
     """A score without intercept, and a threshold chosen after the fit; scores are no probabilities."""
+
+    loss: Any = "logistic"
+    l1: float = 0.0
+    l2: float = 1e-3
+
+    fit_intercept: ClassVar[bool] = False
+    _is_for_two_classes: ClassVar[bool] = True
+    _without_probabilities: ClassVar[str] = "a ranking has no probabilities, only scores: see decision_function"
 
     def _training(self, X: Any, y: Any, sample_weight: Any = None) -> Training:
         training = super()._training(X, y, sample_weight)
         if (told := few_digits(training.X)) is not None:
             warnings.warn(told, UserWarning, stacklevel=USER)
         return training
-
-    def _has_intercept(self) -> bool:
-        return False
-
-    def _has_probabilities(self) -> bool:
-        raise AttributeError("a ranking has no probabilities, only scores: see decision_function")
 
     def _model(self, w: np.ndarray, training: Training) -> dict[str, Any]:
         model = super()._model(w, training)
@@ -91,16 +95,17 @@ def balanced_threshold(scores: np.ndarray, target: np.ndarray) -> float:
     low, positive = scores[order], target[order] > 0
     gaps = np.diff(low)
     # of a cut after each score: positives above it that are right, less negatives above it that are wrong
-    gain = np.cumsum(~positive) / (~positive).sum() - np.cumsum(positive) / positive.sum()
-    gain = np.where(gaps > 0.0, gain[:-1], -np.inf)
+    saved = np.cumsum(~positive) / (~positive).sum() - np.cumsum(positive) / positive.sum()
+    saved = np.where(gaps > 0.0, saved[:-1], -np.inf)
     if not (gaps > 0.0).any():
         return float(low[0])
-    best = np.flatnonzero(gain >= gain.max() - 1e-12)
+    best = np.flatnonzero(saved >= saved.max() - 1e-12)
     cut = best[np.argmax(gaps[best])]
     return float(low[cut] + 0.5 * gaps[cut])
 
 
-class PNormPushClassifier(RankingClassifier):
+@dataclass(eq=False, repr=False, kw_only=True)
+class PNormPushClassifier(RankingClassifier, LinearRobustClassifier):
     __doc__ = (
         """Linear ranking with few negatives at its top: min over w of mean_i gᵢ(w)^p + r(w), gᵢ = meanⱼ ℓ(sⱼ − sᵢ).
 
@@ -112,7 +117,7 @@ class PNormPushClassifier(RankingClassifier):
     p : float
         At least 1: 1 is the area under the ROC curve, a large one looks at the highest negatives alone.
     outer : {"negatives", "positives"}
-        "positives" exchanges the roles: gᵢ is then the mean loss of a positive against the negatives, and the lowest
+        "positives" exchanges the roles: gᵢ is then the mean loss of a positive asavedst the negatives, and the lowest
         positives are pulled up.
 """
         + SHARED.replace("{strength}", "")
@@ -135,34 +140,9 @@ class PNormPushClassifier(RankingClassifier):
     """
     )
 
-    def __init__(
-        self,
-        p: float = 4.0,
-        *,
-        outer: str = "negatives",
-        loss: Any = "exponential",
-        l1: float = 0.0,
-        l2: float = 1e-3,
-        solver: Any = "auto",
-        tol: float = 1e-3,
-        max_iter: int = 1_000_000,
-        max_seconds: float | None = None,
-        warm_start: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.p = p
-        self.outer = outer
-        self.loss = loss
-        self.l1 = l1
-        self.l2 = l2
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+    p: float = field(default=4.0, kw_only=False)
+    outer: str = "negatives"
+    loss: Any = "exponential"
 
     def _problem(self, training: Training) -> Problem:
         return p_norm_push(
@@ -170,7 +150,8 @@ class PNormPushClassifier(RankingClassifier):
         )
 
 
-class PrecisionAtKClassifier(RankingClassifier):
+@dataclass(eq=False, repr=False, kw_only=True)
+class PrecisionAtKClassifier(RankingClassifier, LinearRobustClassifier):
     __doc__ = (
         """Linear ranking with the positives among its first k: min over w of mean_i log(1 + exp(rankᵢ(w) − k)) + r(w).
 
@@ -204,38 +185,15 @@ class PrecisionAtKClassifier(RankingClassifier):
     """
     )
 
-    def __init__(
-        self,
-        k: int = 10,
-        *,
-        loss: Any = "logistic",
-        l1: float = 0.0,
-        l2: float = 1.0,
-        solver: Any = "auto",
-        tol: float = 1e-3,
-        max_iter: int = 1_000_000,
-        max_seconds: float | None = None,
-        warm_start: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.k = k
-        self.loss = loss
-        self.l1 = l1
-        self.l2 = l2
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+    k: int = field(default=10, kw_only=False)
+    l2: float = 1.0
 
     def _problem(self, training: Training) -> Problem:
         return precision_at_k(training.X, training.target, k=self.k, loss=self._loss(), l1=self.l1, l2=self.l2)
 
 
-class TopPushClassifier(RankingClassifier):
+@dataclass(eq=False, repr=False, kw_only=True)
+class TopPushClassifier(RankingClassifier, LinearRobustClassifier):
     __doc__ = (
         """Linear ranking with positives above all negatives: min over w of mean_i ℓ(sᵢ − maxⱼ sⱼ) + r(w).
 
@@ -266,30 +224,7 @@ class TopPushClassifier(RankingClassifier):
     """
     )
 
-    def __init__(
-        self,
-        *,
-        loss: Any = "squared_hinge",
-        l1: float = 0.0,
-        l2: float = 1e-3,
-        solver: Any = "auto",
-        tol: float = 1e-3,
-        max_iter: int = 1_000_000,
-        max_seconds: float | None = None,
-        warm_start: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.loss = loss
-        self.l1 = l1
-        self.l2 = l2
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+    loss: Any = "squared_hinge"
 
     def _problem(self, training: Training) -> Problem:
         return top_push(training.X, training.target, loss=self._loss(), l1=self.l1, l2=self.l2)

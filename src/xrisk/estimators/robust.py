@@ -1,13 +1,13 @@
 """Logistic regression on rows that are randomly perturbed."""
 
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from xrisk.applications import averaged_logistic, robust_logistic
 from xrisk.applications.arguments import as_number
-from xrisk.estimators.base import FITTED, SOLVING, Training, TwoClassRobust
+from xrisk.estimators.base import FITTED, SOLVING, LinearRobustClassifier, Training
 from xrisk.functions.parameters import require
 from xrisk.inner import Dropout, Gaussian
 from xrisk.problem import Problem
@@ -15,7 +15,8 @@ from xrisk.problem import Problem
 NOISES: dict[str, Any] = {"gaussian": (Gaussian, np.inf), "dropout": (Dropout, 1.0)}  # and what the scale is below
 
 
-class RobustLogisticRegression(TwoClassRobust):
+@dataclass(eq=False, repr=False, kw_only=True)
+class RobustLogisticRegression(LinearRobustClassifier):
     __doc__ = (
         """Linear classifier of perturbed rows: min over w of mean_i log(1 + exp(−yᵢ E[𝒜(xᵢ)ᵀ w])) + r(w), two classes.
 
@@ -70,37 +71,14 @@ class RobustLogisticRegression(TwoClassRobust):
     )
 
     loss = "logistic"  # no parameter: there are probabilities
+    _is_for_two_classes: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        perturbation: Any = "gaussian",
-        *,
-        scale: float = 0.1,
-        copies: int = 10,
-        l1: float = 0.0,
-        l2: float = 1e-3,
-        fit_intercept: bool = True,
-        solver: Any = "auto",
-        tol: float = 1e-3,
-        max_iter: int = 1_000_000,
-        max_seconds: float | None = None,
-        warm_start: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.perturbation = perturbation
-        self.scale = scale
-        self.copies = copies
-        self.l1 = l1
-        self.l2 = l2
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+    perturbation: Any = field(default="gaussian", kw_only=False)
+    scale: float = 0.1
+    copies: int = 10
+    l1: float = 0.0
+    l2: float = 1e-3
+    fit_intercept: bool = True
 
     def _problem(self, training: Training) -> Problem:
         # "auto" looks at all rows, and has the expectation taken first; a solver of one's own samples
@@ -110,7 +88,7 @@ class RobustLogisticRegression(TwoClassRobust):
             training.target,
             perturbation=self._noise(),
             copies=self.copies,
-            rng=np.random.default_rng(check_random_state(self.random_state).randint(2**31)),
+            rng=self._generator(),
             l1=self.l1,
             l2=self.l2,
             fit_intercept=self.fit_intercept,

@@ -2,17 +2,15 @@
 
 import reprlib
 import warnings
-from dataclasses import replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from xrisk.applications import AMBIGUITIES, CLASS_LOSSES, NUMBER_LOSSES, sample_dro
-from xrisk.applications.arguments import as_number, quoted
-from xrisk.certificate import NOTHING_PROVED
-from xrisk.certificate.rounding import base_weights
-from xrisk.data.rows import frozen
+from xrisk.applications.arguments import quoted
+from xrisk.auto import minimize_trimmed
 from xrisk.estimators.base import (
     FITTED,
     SOLVING,
@@ -21,19 +19,16 @@ from xrisk.estimators.base import (
     LinearRobustClassifier,
     LinearRobustRegressor,
     Training,
-    check_finite,
 )
-from xrisk.estimators.callbacks import with_callbacks
+from xrisk.estimators.callbacks import Listeners, with_callbacks
 from xrisk.estimators.groups import distribution
-from xrisk.functions import CVaRRisk, WithMasses, worst
+from xrisk.functions import worst
 from xrisk.functions.parameters import counted, require
-from xrisk.inner.oracle import exact_values, inner_count
-from xrisk.problem import Problem
-from xrisk.run import Result, Stop
-from xrisk.run.clock import now
+from xrisk.problem import Problem, inner_values
+from xrisk.run import Result, Runs
 
+KEPT = ("sample_weights_", "sample_losses_")
 RADIUS = 0.1  # of the ball, where neither radius nor strength is given
-ROUNDS = 20  # of setting rows aside, at most
 FEW = 1e-3  # share of the rows, or three of them, that is warned of where it carries half of the weight
 TELLING = 200  # rows; of fewer nothing is said of their weights
 OPTIMAL = 0.01  # relative gap up to which a model that is constant is the optimum, not where the fit stopped
@@ -114,8 +109,21 @@ def _documented(first: str, loss: str, intercept: str, example: str) -> str:
     return f"{first}\n{text}{example}"
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SampleRobust(LinearRobust):
     """A model whose inner functions are the losses of single rows."""
+
+    ambiguity: Any = field(default="chi2", kw_only=False)
+    alpha: float = 0.1
+    radius: float | None = None
+    strength: float | None = None
+    outlier_fraction: float = 0.0
+    loss: Any = None
+    l1: float = 0.0
+    l2: float = 1e-3
+    fit_intercept: bool = True
+
+    _weights: ClassVar[str] = "sample_weights_"
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
@@ -156,12 +164,7 @@ class SampleRobust(LinearRobust):
         order = order[weights[order] > 0.0]
         return HeavyRows(order, weights[order])
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        share = as_number("outlier_fraction", self.outlier_fraction)
-        require(0.0 <= share < 0.5, "outlier_fraction", self.outlier_fraction, "at least 0 and below 0.5")
-
-    def _stated(self, training: Training, loss: Any) -> Problem:
+    def _problem(self, training: Training) -> Problem:
         numbers: dict[str, Any] = {"radius": self.radius, "strength": self.strength}
         if isinstance(self.ambiguity, str) and self.ambiguity == "cvar":
             numbers["alpha"] = self.alpha
@@ -172,55 +175,38 @@ class SampleRobust(LinearRobust):
             training.target,
             ambiguity=self.ambiguity,
             **numbers,
-            loss=loss,
+            loss=self._row_loss(),
             l1=self.l1,
             l2=self.l2,
             fit_intercept=self.fit_intercept,
             sample_weight=training.weight,
         )
 
-    def _solve(self, problem: Problem, watchers: list[Any], start: Any = None, seconds: float | None = None) -> Result:
+    def _solve(
+        self, problem: Problem, training: Training, runs: Runs, listeners: Listeners, start: Any = None
+    ) -> Result:
+        """The result; where rows are set aside, that of the last round."""
         self.outliers_ = np.zeros(0, dtype=np.int64)
         if not self.outlier_fraction:
-            return super()._solve(problem, watchers, start, seconds)
-        masses, begun = base_weights(problem.outer, inner_count(problem.inner)), now()
-        plain = getattr(problem.outer, "risk", problem.outer)
-        result = super()._solve(_weighed(problem, CVaRRisk(1.0), masses), watchers, start)
-        result = replace(result, certificate=NOTHING_PROVED)  # of the average, which nobody asked for
-        left, value = np.zeros(0), np.inf
-        for _ in range(ROUNDS):
-            before, left = left, without_worst(self._losses(problem, result.w), masses, self.outlier_fraction)
-            seconds = None if self.max_seconds is None else self.max_seconds - (now() - begun)
-            if np.array_equal(before, left) or result.stop is Stop.INTERRUPTED:
-                break
-            if seconds is not None and seconds <= 0.0:
-                return replace(result, stop=Stop.SECONDS)
-            self.outliers_ = np.flatnonzero((left == 0.0) & (masses > 0.0))
-            result = super()._solve(_weighed(problem, plain, left), watchers, (result.w, None), seconds)
-            if not value - result.value > self.tol * abs(result.value):  # another choice of rows would bring no more
-                break
-            value = result.value
-        return result
+            return super()._solve(problem, training, runs, listeners, start)
 
-    def _weights(self, problem: Problem, result: Result) -> np.ndarray:
+        def fit(problem: Problem, w0: np.ndarray | None) -> Result:
+            return super(SampleRobust, self)._solve(
+                problem, training, runs, listeners, None if w0 is None else (w0, None)
+            )
+
+        found = minimize_trimmed(problem, self.outlier_fraction, fit, runs, self.tol)
+        self.outliers_ = found.outliers
+        return found.result
+
+    def _sample_weights(self, problem: Problem, result: Result) -> np.ndarray:
         """The worst-case distribution: proved by "auto"; of a sampled solver that at its solution."""
         if isinstance(self.solver, str):
             return distribution(result.dual[:, 0])
         return worst(problem.outer, self.sample_losses_, 0.0).weights
 
-    def _losses(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        losses = np.empty((inner_count(problem.inner), 1))
-        exact_values(problem.inner, w, losses)
-        return losses[:, 0]
-
-    def _warm_dual(self, problem: Problem) -> np.ndarray | None:
-        n, weights = inner_count(problem.inner), self.sample_weights_
-        return n * weights[:, None] if weights.shape == (n,) else None
-
-    def _check_fitted(self) -> None:
-        super()._check_fitted()
-        for name in ("sample_weights_", "sample_losses_"):
-            check_finite(name, getattr(self, name, None))
+    def _check_shapes(self) -> None:
+        super()._check_shapes()
         if self.sample_weights_.shape != self.sample_losses_.shape:
             raise ValueError(
                 f"sample_losses_ must be one for each of the sample_weights_, got {reprlib.repr(self.sample_losses_)}"
@@ -228,8 +214,8 @@ class SampleRobust(LinearRobust):
 
     def _keep(self, problem: Problem, result: Result, training: Training) -> None:
         super()._keep(problem, result, training)
-        self.sample_losses_ = self._losses(problem, result.w)
-        self.sample_weights_ = self._weights(problem, result)
+        self.sample_losses_ = inner_values(problem, result.w)[:, 0]
+        self.sample_weights_ = self._sample_weights(problem, result)
         few = concentration(self.sample_weights_)
         if few:
             warnings.warn(
@@ -237,21 +223,6 @@ class SampleRobust(LinearRobust):
                 "look at them with heaviest_rows(), and if they are errors set outlier_fraction or a smaller radius",
                 stacklevel=USER + 1,
             )
-
-
-def _weighed(problem: Problem, risk: Any, masses: np.ndarray) -> Problem:
-    """The problem under a risk of rows with these masses."""
-    return problem._replace(outer=WithMasses(risk, frozen(masses)))
-
-
-def without_worst(losses: np.ndarray, masses: np.ndarray, share: float) -> np.ndarray:
-    """The masses as a distribution without the ``share`` of largest loss, the last row in part."""
-    order = np.argsort(-losses, kind="stable")
-    before = np.cumsum(masses[order]) - masses[order]
-    left = masses.copy()
-    left[order] -= np.clip(share - before, 0.0, masses[order])
-    left[left < 1e-9 * masses] = 0.0  # what rounding leaves of a row
-    return left / left.sum()
 
 
 def concentration(weights: np.ndarray) -> int:
@@ -265,6 +236,7 @@ def concentration(weights: np.ndarray) -> int:
     return int(reached[0]) + 1 if reached.size else 0
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class DROClassifier(SampleRobust, LinearRobustClassifier):
     __doc__ = _documented(
         "Linear classifier of least loss under the worst weights of its rows: min over w of max_q Σ qᵢℓᵢ(w) + r(w).",
@@ -286,45 +258,9 @@ class DROClassifier(SampleRobust, LinearRobustClassifier):
     """,
     )
 
-    def __init__(
-        self,
-        ambiguity: Any = "chi2",
-        *,
-        alpha: float = 0.1,
-        radius: float | None = None,
-        strength: float | None = None,
-        outlier_fraction: float = 0.0,
-        loss: Any = "logistic",
-        l1: float = 0.0,
-        l2: float = 1e-3,
-        fit_intercept: bool = True,
-        solver: Any = "auto",
-        tol: float = 1e-3,
-        max_iter: int = 1_000_000,
-        max_seconds: float | None = None,
-        warm_start: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.ambiguity = ambiguity
-        self.alpha = alpha
-        self.radius = radius
-        self.strength = strength
-        self.outlier_fraction = outlier_fraction
-        self.loss = loss
-        self.l1 = l1
-        self.l2 = l2
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+    loss: Any = "logistic"
 
-    def _problem(self, training: Training) -> Problem:
-        return self._stated(training, self._class_loss())
+    _attributes: ClassVar[tuple[str, ...]] = (*LinearRobustClassifier._attributes, *KEPT)
 
     def _keep(self, problem: Problem, result: Result, training: Training) -> None:
         super()._keep(problem, result, training)
@@ -350,6 +286,7 @@ class DROClassifier(SampleRobust, LinearRobustClassifier):
         return bool(np.std(np.asarray(scores), axis=0).max() < FLAT)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class DRORegressor(SampleRobust, LinearRobustRegressor):
     __doc__ = _documented(
         "Linear regression of least loss under the worst weights of its rows: min over w of max_q Σ qᵢℓᵢ(w) + r(w).",
@@ -369,42 +306,6 @@ class DRORegressor(SampleRobust, LinearRobustRegressor):
     """,
     )
 
-    def __init__(
-        self,
-        ambiguity: Any = "chi2",
-        *,
-        alpha: float = 0.1,
-        radius: float | None = None,
-        strength: float | None = None,
-        outlier_fraction: float = 0.0,
-        loss: Any = "squared",
-        l1: float = 0.0,
-        l2: float = 1e-3,
-        fit_intercept: bool = True,
-        solver: Any = "auto",
-        tol: float = 1e-3,
-        max_iter: int = 1_000_000,
-        max_seconds: float | None = None,
-        warm_start: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.ambiguity = ambiguity
-        self.alpha = alpha
-        self.radius = radius
-        self.strength = strength
-        self.outlier_fraction = outlier_fraction
-        self.loss = loss
-        self.l1 = l1
-        self.l2 = l2
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+    loss: Any = "squared"
 
-    def _problem(self, training: Training) -> Problem:
-        return self._stated(training, self._loss())
+    _attributes: ClassVar[tuple[str, ...]] = (*LinearRobustRegressor._attributes, *KEPT)

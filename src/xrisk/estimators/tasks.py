@@ -1,14 +1,15 @@
 """Linear models for many tasks, each judged by its worst group."""
 
 import warnings
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from xrisk.applications import CLASS_LOSSES, multi_task
 from xrisk.applications.arguments import quoted
 from xrisk.applications.tasks import TaskCells, task_cells, task_slots
-from xrisk.estimators.base import FITTED, SOLVING, USER, LinearRobustClassifier, Training, check_names
+from xrisk.estimators.base import FITTED, SOLVING, USER, LinearRobustClassifier, Training
 from xrisk.estimators.callbacks import with_callbacks
 from xrisk.estimators.groups import (
     TINY_GROUP,
@@ -43,6 +44,7 @@ class TaskTable(NamedTuple):
         return np.split(self.cells.rows, self.cells.offsets[1:-1])
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class MultiTaskGroupDROClassifier(LinearRobustClassifier):
     __doc__ = (
         """One linear classifier for many tasks: min over w of mean_i max_j R_ij(w) + r(w), R_ij the loss of a group.
@@ -105,36 +107,14 @@ class MultiTaskGroupDROClassifier(LinearRobustClassifier):
     # tasks and groups go to fit without being asked for: a model that does not see them is another model
     __metadata_request__fit = {"tasks": True, "groups": True}  # noqa: RUF012
 
-    def __init__(
-        self,
-        outer: Any = "max",
-        *,
-        beta: float = 10.0,
-        loss: Any = "logistic",
-        l1: float = 0.0,
-        l2: float = 1e-3,
-        fit_intercept: bool = True,
-        solver: Any = "auto",
-        tol: float = 1e-3,
-        max_iter: int = 1_000_000,
-        max_seconds: float | None = None,
-        warm_start: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.outer = outer
-        self.beta = beta
-        self.loss = loss
-        self.l1 = l1
-        self.l2 = l2
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+    outer: Any = field(default="max", kw_only=False)
+    beta: float = 10.0
+    loss: Any = "logistic"
+    l1: float = 0.0
+    l2: float = 1e-3
+    fit_intercept: bool = True
+
+    _attributes: ClassVar[tuple[str, ...]] = (*LinearRobustClassifier._attributes, "tasks_", "groups_")
 
     @with_callbacks
     def fit(self, X: Any, y: Any, tasks: Any = None, groups: Any = None, sample_weight: Any = None) -> Any:
@@ -187,7 +167,7 @@ class MultiTaskGroupDROClassifier(LinearRobustClassifier):
             training.metadata.groups.labels,
             outer=self.outer,
             beta=self.beta,
-            loss=self._class_loss(),
+            loss=self._row_loss(),
             l1=self.l1,
             l2=self.l2,
             fit_intercept=self.fit_intercept,
@@ -206,10 +186,8 @@ class MultiTaskGroupDROClassifier(LinearRobustClassifier):
             row[: times * own.size] = np.repeat(own / times, times)
         return y
 
-    def _check_fitted(self) -> None:
-        super()._check_fitted()
-        for name in ("tasks_", "groups_"):
-            check_names(name, getattr(self, name, None))
+    def _check_shapes(self) -> None:
+        super()._check_shapes()
         shape = (len(self.tasks_), len(self.groups_))
         for name in ("group_risk_", "group_weights_"):  # risks are NaN where a task lacks a group
             value = getattr(self, name, None)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from xrisk.estimators import GroupDROClassifier, PartialAUCClassifier, TwoWayPartialAUCClassifier
-from xrisk.estimators.partial_auc import SURROGATES
+from xrisk.estimators.parameters import SURROGATES
 from xrisk.functions.parameters import counted
 from xrisk.metrics import partial_auc_score
 from xrisk.objectives.options import POSITIVE, known_rows, model_of, question

@@ -12,3 +12,4 @@ from xrisk.run.observers import Snapshot as Snapshot
 from xrisk.run.observers import Trace as Trace
 from xrisk.run.observers import TracePoint as TracePoint
 from xrisk.run.result import Result as Result
+from xrisk.run.runs import Runs as Runs
