@@ -101,6 +101,8 @@ def descended(
     """Descend from ``begin``, or the start, with the start as anchor, and keep the best point by the pairs in order."""
     problem, trace, first = anchored(pairs, anchor, start), Trace(ratio=EVERY), pairs_in_order(pairs, start)
     best: list[Any] = [start, first, None]
+    if begin is not None and begin is not start and (score := pairs_in_order(pairs, begin)) >= first:
+        best = [begin, score, None]
 
     def keep(present: Snapshot) -> None:
         score = pairs_in_order(pairs, present.w)
@@ -117,7 +119,7 @@ def descended(
         until=listeners.request_stop,
     )
     w, score, value = best
-    return Descended(w, score, first, problem.value(start) if value is None else value, result)
+    return Descended(w, score, first, problem.value(w) if value is None else value, result)
 
 
 def start_model(table: Table, start: str, runs: Runs, learn: np.ndarray | slice = slice(None)) -> np.ndarray:

@@ -105,6 +105,7 @@ def selected(g: SigmoidPairs, w: np.ndarray) -> Selected:
     for listed in (g.pairs.outer, g.pairs.inner):
         in_parts(partial(chosen_scores, g.pairs.rows, listed, w, z), borders(listed.size, w.size))
     a, b = z[g.pairs.outer], z[g.pairs.inner]
+    del z  # a number for each row
     low = np.argpartition(a, g.lowest - 1)[: g.lowest]
     high = np.argpartition(b, b.size - g.highest)[b.size - g.highest :]
     return Selected(g.pairs.outer[low], g.pairs.inner[high], a[low], b[high])

@@ -336,6 +336,7 @@ class _Run:
 
     def result(self, stop: Stop) -> Result:
         last, slopes = self.snapshot(), None
+        self.present = None  # it refers to the run: what that holds is freed at once
         value, x, dual = self.best
         if stop is not Stop.DIVERGED and not np.isfinite(last.value):
             stop = Stop.DIVERGED
