@@ -19,18 +19,19 @@ from xrisk.applications import LOSSES
 from xrisk.auto import Auto, pass_seconds
 from xrisk.certificate import NOTHING_PROVED, Certificate, certify_measured, is_perfect, measured
 from xrisk.certificate.least_squares import ProvedPoint
+from xrisk.data.grouping import distinct
 from xrisk.data.matrices import refuse_broken
 from xrisk.data.threads import Interrupted, interruptible
 from xrisk.estimators.callbacks import Callbacks, CallbackSupport, GapBar, with_callbacks
 from xrisk.functions import Logistic, Multinomial, loss_is_classification, loss_value
-from xrisk.functions.parameters import flag
-from xrisk.grouping import distinct
+from xrisk.functions.parameters import flag, whole
+from xrisk.functions.parameters import positive as check_positive
 from xrisk.inner.oracle import inner_size
 from xrisk.problem import Problem
 from xrisk.run import Budget, Result, Stop, Trace, minimize
 from xrisk.run.clock import ctrl_c, now
 from xrisk.run.observers import ProgressBar, Snapshot, TracePoint
-from xrisk.solvers.base import PROVED_ENDINGS, check_positive, whole
+from xrisk.solvers.base import PROVED_ENDINGS
 from xrisk.solvers.newton.smoothed import constant_size
 
 LARGEST_TARGET = 1e150

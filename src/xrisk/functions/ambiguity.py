@@ -9,7 +9,7 @@ from numba.extending import register_jitable
 
 from xrisk.compile import kernel
 from xrisk.functions.block.joint import SLACK, in_capped_simplex
-from xrisk.functions.parameters import non_negative, positive
+from xrisk.functions.parameters import checks, non_negative, positive
 from xrisk.functions.reweighting import (
     UNKNOWN,
     chi_bound,
@@ -36,6 +36,7 @@ from xrisk.generic import generic
 EPS = float(np.finfo(np.float64).eps)
 
 
+@checks(radius=positive, strength=non_negative)
 class KLBallRisk(NamedTuple):
     """ρ(u) = max of ⟨q, u⟩ − λ₀ KL(q) over KL(q) = Σ qᵢ log(n qᵢ) ≤ radius.
 
@@ -45,12 +46,8 @@ class KLBallRisk(NamedTuple):
     radius: float = 0.5
     strength: float = 0.0
 
-    def check(self) -> None:
-        """Refuse a radius that is not positive and a negative strength."""
-        positive("radius", self.radius)
-        non_negative("strength", self.strength)
 
-
+@checks(radius=positive, strength=non_negative)
 class ChiSquareBallRisk(NamedTuple):
     """ρ(u) = max of ⟨q, u⟩ − λ₀ χ²(q) over χ²(q) = (1/n) Σ ½ (n qᵢ − 1)² ≤ radius.
 
@@ -59,11 +56,6 @@ class ChiSquareBallRisk(NamedTuple):
 
     radius: float = 0.5
     strength: float = 0.0
-
-    def check(self) -> None:
-        """Refuse a radius that is not positive and a negative strength."""
-        positive("radius", self.radius)
-        non_negative("strength", self.strength)
 
 
 class WithMasses(NamedTuple):

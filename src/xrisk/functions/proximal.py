@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.functions.parameters import positive, require
 from xrisk.functions.penalty import L2, penalty_convexity, penalty_slope, penalty_value, prox
 
 
@@ -19,10 +20,8 @@ class Proximal(NamedTuple):
 
     def check(self) -> None:
         """Refuse a strength that is not positive and a centre that is not finite."""
-        if not 0.0 < self.strength < np.inf:
-            raise ValueError(f"strength must be positive, got {self.strength}")
-        if not np.isfinite(self.center).all():
-            raise ValueError("center must be finite")
+        positive("strength", self.strength)
+        require(bool(np.isfinite(self.center).all()), "center", self.center, "finite")
 
 
 @penalty_value.of(Proximal)

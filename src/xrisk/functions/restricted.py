@@ -17,7 +17,7 @@ from xrisk.functions.domain import (
     support_point,
 )
 from xrisk.functions.exposure import Hyperplane, L1Ball, LeveragedBudget, SolidSimplex
-from xrisk.functions.parameters import count, finite, require
+from xrisk.functions.parameters import checks, finite, require, whole_from
 from xrisk.functions.penalty import (
     L1,
     L2,
@@ -106,6 +106,7 @@ class WithThreshold(NamedTuple):
         require(self.low <= self.high, "high", self.high, f"at least low={self.low!r}")
 
 
+@checks(free=whole_from(0))
 class Unpenalised(NamedTuple):
     """r(w) = penalty of all but the last ``free`` coordinates (intercepts).
 
@@ -117,10 +118,6 @@ class Unpenalised(NamedTuple):
 
     penalty: Any = L2()
     free: int = 1
-
-    def check(self) -> None:
-        """Refuse a number of free coordinates that is not an integer from 0 on."""
-        count("free", self.free, 0)
 
 
 class Tilted(NamedTuple):

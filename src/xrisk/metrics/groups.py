@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.metrics import accuracy_score
 
-from xrisk.grouping import encode_groups
+from xrisk.data.grouping import encode_groups
 from xrisk.metrics.arguments import (
     MIN_GROUP_SIZE,
     Metric,
@@ -45,13 +45,13 @@ def group_report(
     y_true, y_pred : array (n,)
         The truth and the predictions.
     groups : array (n,), several columns, or boolean membership
-        As `xrisk.grouping.encode_groups` takes them.
+        As `xrisk.data.grouping.encode_groups` takes them.
     metric : str or callable
         As for `worst_group_score`. The accuracy gets Wilson's interval, any other score a bootstrap one.
     losses : array (n,), optional
         The loss of each row; the report then has risks, their means, and is sorted by them.
     weights : mapping of names to numbers, or array (groups,), optional
-        Weights of the groups in the worst case; an array is in the order of `xrisk.grouping.encode_groups`.
+        Weights of the groups in the worst case; an array is in the order of `xrisk.data.grouping.encode_groups`.
     greater_is_better : bool
         False for a callable ``metric`` that is a loss.
     confidence : float in (0, 1)

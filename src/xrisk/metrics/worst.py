@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import make_scorer
 
+from xrisk.data.grouping import encode_groups
 from xrisk.functions.parameters import counted
-from xrisk.grouping import encode_groups
 from xrisk.metrics.arguments import (
     MIN_GROUP_SIZE,
     Metric,
@@ -42,7 +42,7 @@ def worst_group_score(
     y_true, y_pred : array (n,)
         The truth, and predictions: labels, numbers, or whatever ``metric`` takes (scores, probabilities (n, classes)).
     groups : array (n,), several columns, or boolean membership
-        As `xrisk.grouping.encode_groups` takes them; rows with a missing group are a group of their own.
+        As `xrisk.data.grouping.encode_groups` takes them; rows with a missing group are a group of their own.
     metric : str or callable
         "accuracy", "balanced_accuracy", "neg_log_loss", "neg_root_mean_squared_error", "neg_mean_squared_error",
         "neg_mean_absolute_error", or ``metric(y_true, y_pred)`` of the rows of one group, with the keyword

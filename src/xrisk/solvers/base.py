@@ -1,14 +1,24 @@
 """What the driver asks of a solver."""
 
 import enum
-import numbers
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from xrisk.compile import canonical
-from xrisk.functions.parameters import non_negative
+from xrisk.functions.parameters import (
+    Check,
+    below_one,
+    check_fields,
+    check_spec,
+    from_zero_to_one,
+    inside_zero_to_one,
+    non_negative,
+    positive,
+    whole,
+    whole_from,
+)
 from xrisk.generic import generic
 from xrisk.inner.oracle import Oracles, has_batches, inner_count, inner_samples
 from xrisk.problem import Problem, coupled, coupled_start
@@ -237,9 +247,6 @@ def copied(state: Any) -> Any:
     return state.copy() if isinstance(state, np.ndarray) else state
 
 
-Check = Callable[[str, Any], None]  # of a name and its value: raises one sentence
-
-
 class Form(NamedTuple):
     """How a family of methods takes a problem."""
 
@@ -250,17 +257,18 @@ class Form(NamedTuple):
 
 def prepare_coupled(problem: Problem, solver: Any) -> tuple[Problem, Any]:
     """The problem in its coupled form, and the solver with its open choices settled and its fields checked."""
-    require(problem, solver.card())
+    ready = checked(solver, inner_count(problem.inner))
+    require(problem, ready.card())
     if not has_batches(problem.inner):
-        raise ValueError(f"{solver.card().name} needs inner functions of which the mean of a batch is an estimate")
-    problem = coupled(problem)
-    return problem, checked(solver, inner_count(problem.inner))
+        raise ValueError(f"{ready.card().name} needs inner functions of which the mean of a batch is an estimate")
+    return coupled(problem), ready
 
 
 def prepare_as_stated(problem: Problem, solver: Any) -> tuple[Problem, Any]:
     """As `prepare_coupled`, for a solver of the problem as it is stated: the variable of a risk is w alone."""
-    require(problem, solver.card())
-    return canonical(problem), checked(solver, inner_count(problem.inner))
+    ready = checked(solver, inner_count(problem.inner))
+    require(problem, ready.card())
+    return canonical(problem), ready
 
 
 def parameters_alone(problem: Problem, w: np.ndarray) -> np.ndarray:
@@ -278,44 +286,11 @@ def checked(solver: Any, n: int) -> Any:
         solver = solver._replace(blocks=min(BLOCKS, n))
     counts = {name: whole(name, getattr(solver, name)) for name in COUNTS if name in solver._fields}
     solver = canonical(solver._replace(**counts))
-    checks = {**CHECKS, **OWN_CHECKS.get(type(solver), {})}
-    for name, field in zip(solver._fields, solver, strict=True):
-        if name in checks:
-            checks[name](name, field)
+    known = {**CHECKS, **OWN_CHECKS.get(type(solver), {})}
+    check_fields(solver, {name: known[name] for name in solver._fields if name in known})
     if not 1 <= getattr(solver, "blocks", 1) <= n:
         raise ValueError(f"blocks must lie between 1 and the number of inner functions, {n}, got {solver.blocks}")
     return solver
-
-
-def whole(name: str, value: Any) -> int:
-    """The value as an int; refuse what is not a whole number."""
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool):
-        raise ValueError(f"{name} must be a whole number, got {value!r}")
-    return int(value)  # one of NumPy would compile a kernel once more
-
-
-def check_positive(name: str, value: Any) -> None:
-    """Refuse what is no positive number."""
-    if isinstance(value, bool) or not (isinstance(value, numbers.Real) and 0.0 < float(value) < np.inf):
-        raise ValueError(
-            f"{name} must be {'finite' if isinstance(value, float) and value == np.inf else 'positive'}, got {value!r}"
-        )
-
-
-def check_count(name: str, value: int) -> None:
-    """Refuse a number below 1."""
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, got {value}")
-
-
-def between_numbers(low: float, high: float, words: str) -> Check:
-    """A check that a number is at least ``low`` and below ``high``, or what the ``words`` say."""
-
-    def check(name: str, value: Any) -> None:
-        if not (isinstance(value, float) and low <= value < high):
-            raise ValueError(f"{name} must {words}, got {value!r}")
-
-    return check
 
 
 def one_of(verb: Any, first: type | None = None) -> Check:
@@ -327,22 +302,15 @@ def one_of(verb: Any, first: type | None = None) -> Check:
             known = sorted(verb.table, key=lambda cls: cls is not first)
             words = [f"{cls.__name__}()" for cls in known]
             raise TypeError(f"{name} must be {', '.join(words[:-1])} or {words[-1]}, got {value!r}")
-        if hasattr(value, "check"):
-            value.check()
+        check_spec(value)
 
     return check
-
-
-def _check_theta(name: str, theta: float) -> None:
-    if not (isinstance(theta, float) and 0.0 <= theta <= 1.0):
-        raise ValueError(f"{name} must lie between 0 and 1, got {theta!r}")
 
 
 def _check_average(name: str, average: Any) -> None:
     if not average_weight.implemented(average):
         raise TypeError(f"{name} must be a spec that implements average_weight, got {average!r}")
-    if hasattr(average, "check"):
-        average.check()
+    check_spec(average)
 
 
 COUNTS = ("blocks", "batch", "passes", "jacobian_batch", "levels")
@@ -355,13 +323,13 @@ CHECKS: dict[str, Check] = {
     "track": check_fraction,
     "momentum": check_fraction,
     "mixing": check_fraction,
-    "theta": _check_theta,
+    "theta": from_zero_to_one,
     "average": _check_average,
     "strength": non_negative,
-    "least": between_numbers(5e-324, 1.0, "lie strictly between 0 and 1"),
-    "inertia": between_numbers(0.0, 1.0, "lie in [0, 1)"),
-    **dict.fromkeys(("batch", "passes", "jacobian_batch", "levels"), check_count),
-    **dict.fromkeys(("temperature", "floor", "slack", "decay", "nu", "lam", "outer_lam"), check_positive),
+    "least": inside_zero_to_one,
+    "inertia": below_one,
+    **dict.fromkeys(("batch", "passes", "jacobian_batch", "levels"), whole_from(1)),
+    **dict.fromkeys(("temperature", "floor", "slack", "decay", "nu", "lam", "outer_lam"), positive),
 }
 CHOICES: list[Any] = [rate, average_weight]  # verbs of the specs that fields of methods may hold
 OWN_CHECKS: dict[type, dict[str, Check]] = {}  # of the fields that a method alone has, or understands in its own way

@@ -5,10 +5,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.compile import canonical
+from xrisk.functions.parameters import check_spec, checks, one_or_more, share, whole_from
 from xrisk.generic import generic
 from xrisk.inner.oracle import Oracles
 from xrisk.problem import Problem
-from xrisk.solvers.base import check_state, copied, whole
+from xrisk.solvers.base import check_state, copied
 from xrisk.solvers.card import CONVEX_COUPLING, STRONGLY_CONVEX, MethodCard, Need
 from xrisk.solvers.coupled.msvr import MSVR
 from xrisk.solvers.coupled.sox import SOX
@@ -17,7 +18,6 @@ from xrisk.solvers.dro.scdro import SCDRO
 from xrisk.solvers.method import register
 from xrisk.solvers.schedules import scaled
 
-FACTORS = ("step", "track", "momentum")
 SHRINKS = {"step": "step", "temperature_step": "step", "track": "track", "momentum": "momentum"}  # fields, by factors
 
 
@@ -51,6 +51,7 @@ class RestartedState(NamedTuple):
     left: int  # iterations to the end of the stage
 
 
+@checks(length=whole_from(1), growth=one_or_more, step_factor=share, track_factor=share, momentum_factor=share)
 class Restarted(NamedTuple):
     """A solver in stages k = 0, 1, …, each started at a random iterate of the one before. Rule: reconstructed.
 
@@ -132,16 +133,9 @@ class Restarted(NamedTuple):
     def prepare(self, problem: Problem) -> tuple[Problem, "Restarted"]:
         if "step" not in getattr(self.solver, "_fields", ()) or not hasattr(self.solver, "prepare"):
             raise TypeError(f"solver must be a solver with a field step, got {self.solver!r}")
-        staged = canonical(self._replace(length=whole("length", self.length)))
-        if staged.length < 1:
-            raise ValueError(f"length must be at least 1, got {staged.length}")
-        if not (isinstance(staged.growth, float) and 1.0 <= staged.growth < np.inf):
-            raise ValueError(f"growth must be at least 1, got {self.growth!r}")
-        for name in (f"{name}_factor" for name in FACTORS):
-            if not (isinstance(getattr(staged, name), float) and 0.0 < getattr(staged, name) <= 1.0):
-                raise ValueError(f"{name} must lie in (0, 1], got {getattr(self, name)!r}")
+        check_spec(self)
         problem, solver = self.solver.prepare(problem)
-        return problem, staged._replace(solver=solver)
+        return problem, canonical(self._replace(length=int(self.length)))._replace(solver=solver)
 
     def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
         return self.solver.start(problem, w)

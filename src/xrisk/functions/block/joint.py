@@ -20,7 +20,7 @@ from xrisk.functions.block.generics import (
     block_start,
     block_value,
 )
-from xrisk.functions.parameters import count, positive
+from xrisk.functions.parameters import checks, positive, whole_from
 from xrisk.functions.simplex import ascending, descending_order, project_capped_simplex, project_simplex
 from xrisk.functions.special import wright_omega, xlogx
 
@@ -37,6 +37,7 @@ class MaxOuter(NamedTuple):
     """
 
 
+@checks(beta=positive)
 class LogSumExp(NamedTuple):
     """f(u) = β⁻¹ log Σ_k exp(β u_k).
 
@@ -48,11 +49,8 @@ class LogSumExp(NamedTuple):
 
     beta: float = 1.0
 
-    def check(self) -> None:
-        """Refuse a β that is not positive."""
-        positive("beta", self.beta)
 
-
+@checks(k=whole_from(1))
 class TopSum(NamedTuple):
     """f(u) = sum of the k largest u_j.
 
@@ -63,10 +61,6 @@ class TopSum(NamedTuple):
     """
 
     k: int = 1
-
-    def check(self) -> None:
-        """Refuse a k that is not an integer of at least 1."""
-        count("k", self.k, 1)
 
 
 @block_is_monotone.of(MaxOuter)

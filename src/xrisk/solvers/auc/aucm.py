@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.functions import prox
+from xrisk.functions.parameters import positive
 from xrisk.inner.oracle import inner_count
 from xrisk.inner.sides import add_losses, draw_side, new_side, read_scores
 from xrisk.problem import Problem
-from xrisk.solvers.base import check_positive
 from xrisk.solvers.card import MethodCard
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, Stagewise, rate
@@ -116,7 +116,7 @@ class AUCM(NamedTuple):
         return state._replace(x_bar=state.x_mean.copy(), first=state.t)
 
 
-@method(STAGES, {"aucm": AUCM()}, margin=check_positive)
+@method(STAGES, {"aucm": AUCM()}, margin=positive)
 def aucm_steps(problem, state, solver, n_steps, rng):
     x, alpha, v, x_bar, x_mean, order, first, t0 = state
     g, r, d = problem.inner, problem.penalty, x.size - 2

@@ -6,12 +6,11 @@ import numpy as np
 from numba.extending import register_jitable
 
 from xrisk.functions import prox
-from xrisk.functions.parameters import non_negative
+from xrisk.functions.parameters import non_negative, positive
 from xrisk.functions.special import clip, sigmoid
 from xrisk.inner.oracle import inner_count
 from xrisk.inner.sides import add_losses, draw_side, new_side, read_scores, tail_share
 from xrisk.problem import Problem
-from xrisk.solvers.base import check_positive
 from xrisk.solvers.card import MethodCard
 from xrisk.solvers.method import method
 from xrisk.solvers.shared.thresholds import PARTIAL_AUC, TWO_WAY, prepare_two_way, sample_side_i
@@ -176,7 +175,7 @@ def pauci_gradient(problem, solver, side_i, side_j, x, gamma, grad):
 @method(
     TWO_WAY,
     {"pauci": PAUCI()},
-    **dict.fromkeys(("scale", "delay", "dual_decay", "kappa"), check_positive),
+    **dict.fromkeys(("scale", "delay", "dual_decay", "kappa"), positive),
     omega=non_negative,
 )
 def pauci_steps(problem, state, solver, n_steps, rng):

@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.functions import prox
+from xrisk.functions.parameters import positive
 from xrisk.functions.special import clip
 from xrisk.generic import generic
 from xrisk.inner.oracle import inner_count
 from xrisk.inner.sides import add_pairs, add_tail_slopes, new_side, tail_share, tail_value
 from xrisk.problem import Problem
-from xrisk.solvers.base import check_positive
 from xrisk.solvers.card import LIPSCHITZ_INNER, MethodCard
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, Stagewise, rate
@@ -169,7 +169,7 @@ def sota_stage(w: np.ndarray, y: np.ndarray, s: np.ndarray, level: float, order:
     {"sota": SOTA(), "sota-all": SOTA(coordinates=AllThresholds())},
     coordinates=thresholds_moved,
     first=first_thresholds,
-    strength=check_positive,
+    strength=positive,
 )
 def sota_steps(problem, state, solver, n_steps, rng):
     w, y, s, level, w_bar, s_bar, level_bar, w_mean, y_sum, s_sum, level_mean, touched, order, first, t0 = state

@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.functions import prox
+from xrisk.functions.parameters import positive
 from xrisk.functions.special import clip
 from xrisk.generic import generic
 from xrisk.inner.oracle import inner_count
 from xrisk.inner.sides import add_pairs, add_tail_slopes, draw_side, new_side, read_scores, tail_share, tail_value
 from xrisk.problem import Problem
-from xrisk.solvers.base import check_positive
 from xrisk.solvers.card import LIPSCHITZ_INNER, MethodCard
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, Stagewise, rate
@@ -154,7 +154,7 @@ class STACO2(NamedTuple):
         return state.y[:, None] / problem.outer.alpha
 
 
-@method(STAGES, {"staco2": STACO2()}, scaling=anchor_slope, first=first_thresholds, strength=check_positive)
+@method(STAGES, {"staco2": STACO2()}, scaling=anchor_slope, first=first_thresholds, strength=positive)
 def staco2_steps(problem, state, solver, n_steps, rng):
     w, y, s, level, w_bar, s_bar, w_mean, s_sum, level_mean, touched, order, first, t0 = state
     g, rho, r = problem

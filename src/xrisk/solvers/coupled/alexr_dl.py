@@ -1,20 +1,19 @@
 """ALEXR-DL: a proximal-point loop around ALEXR, for inner functions that are convex up to a quadratic."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from xrisk.compile import canonical
 from xrisk.functions import Smoothed, outer_value
-from xrisk.functions.parameters import positive
+from xrisk.functions.parameters import check_spec, checks, positive, share, whole_from
 from xrisk.functions.proximal import Proximal
 from xrisk.inner.oracle import Oracles
 from xrisk.problem import Problem, coupled
-from xrisk.solvers.base import check_count, check_positive, check_state, whole
+from xrisk.solvers.base import check_state
 from xrisk.solvers.card import LIPSCHITZ_OUTER, MONOTONE_OUTER, MethodCard
 from xrisk.solvers.coupled.alexr import ALEXR, ALEXRState, check_bounds
 from xrisk.solvers.method import register
-from xrisk.solvers.schedules import check_fraction
 
 
 class ALEXRDLState(NamedTuple):
@@ -24,6 +23,8 @@ class ALEXRDLState(NamedTuple):
     t: int  # iterations of all stages
 
 
+# momentum is a number: schedules are for iterations, not stages
+@checks(strength=positive, length=whole_from(1), momentum=share, outer_step=positive)
 class ALEXRDL(NamedTuple):
     """Double-loop ALEXR [1]_, section 5.4.5; [2]_, theorem 4.5; with momentum ALEXR2 [3]_. Rule: read.
 
@@ -85,7 +86,7 @@ class ALEXRDL(NamedTuple):
     True
     """
 
-    solver: ALEXR = ALEXR()
+    solver: Any = ALEXR()
     strength: float = 0.5
     length: int = 1000
     smoothing: float | None = None
@@ -107,18 +108,13 @@ class ALEXRDL(NamedTuple):
     def prepare(self, problem: Problem) -> tuple[Problem, "ALEXRDL"]:
         if type(self.solver) is not ALEXR:
             raise TypeError(f"solver must be an ALEXR, got {self.solver!r}")
-        positive("strength", self.strength)
-        length = whole("length", self.length)
-        check_count("length", length)
-        check_positive("momentum", self.momentum)  # a number: schedules are for iterations, not stages
-        check_fraction("momentum", self.momentum)
-        check_positive("outer_step", self.outer_step)
+        check_spec(self)
         check_bounds(problem, self.solver.threshold)
         problem = coupled(problem, self.solver.threshold)
         if self.smoothing is not None:
             problem = smoothed(problem, self.smoothing)
         problem, solver = self.solver.prepare(problem)
-        return problem, canonical(self._replace(solver=solver, length=length))
+        return problem, canonical(self._replace(solver=solver, length=int(self.length)))
 
     def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
         return self.solver.start(problem, w)

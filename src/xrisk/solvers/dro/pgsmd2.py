@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.functions import prox
-from xrisk.inner.oracle import Oracles, inner_count, inner_samples
+from xrisk.inner.oracle import inner_count
 from xrisk.problem import Problem
 from xrisk.solvers.card import MethodCard
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, Stagewise, rate
-from xrisk.solvers.shared.epochs import Lengthening, epoch_of, epochs_begun, settled_epoch
+from xrisk.solvers.shared.epochs import Lengthening, epoch_of, settled_epoch
 from xrisk.solvers.shared.rows import (
     EQUAL_MASSES,
     KL_RISK,
@@ -122,10 +122,6 @@ class PGSMD2(NamedTuple):
         p /= p.sum()
         first = epoch_of(self.epoch, state.t)[0]
         return PGSMD2State(w.copy(), p, w.copy(), w.copy(), p.copy(), state.stage + 1, first, state.t)
-
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        passes = epochs_begun(self.epoch, t) * inner_samples(problem.inner)
-        return Oracles(values=t * self.batch + passes, gradients=t * self.batch)
 
 
 @method(ROWS, {"pg-smd2": PGSMD2()})

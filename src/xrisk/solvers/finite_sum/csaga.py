@@ -8,12 +8,10 @@ from numba.extending import register_jitable
 from xrisk.functions import block_slope, prox
 from xrisk.inner.numbered import draw_sample, shared_count
 from xrisk.inner.oracle import (
-    Oracles,
     batch_values,
     batch_vjp,
     inner_count,
     inner_is_affine,
-    inner_samples,
     new_batch,
     uniform_index,
 )
@@ -106,11 +104,6 @@ class CSAGA(NamedTuple):
 
     def dual(self, problem: Problem, state: CSAGAState) -> np.ndarray:
         return block_slopes(problem.outer, state.means)
-
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        sampled = 2 * t * self.batch * inner_count(problem.inner)
-        filled = inner_samples(problem.inner) if t > 0 else 0
-        return Oracles(sampled + filled, filled + (0 if inner_is_affine(problem.inner) else sampled))
 
 
 @method(COUPLED, {"c-saga": CSAGA()})

@@ -7,10 +7,11 @@ import numpy as np
 
 from xrisk.compile import canonical
 from xrisk.functions import penalty_convexity
+from xrisk.functions.parameters import positive
 from xrisk.generic import generic
 from xrisk.inner.oracle import Oracles, exact_vjp, inner_samples
 from xrisk.problem import Problem, apply_prox, block_slopes, coupled, coupled_start
-from xrisk.solvers.base import Stop, check_positive, one_of, register_full_batch
+from xrisk.solvers.base import Stop, one_of, register_full_batch
 from xrisk.solvers.card import FULL_PASSES, SMOOTH_INNER, SMOOTH_OUTER, MethodCard, require
 from xrisk.solvers.method import register
 from xrisk.solvers.schedules import Decreasing, Stagewise, check_step, rate
@@ -112,7 +113,7 @@ class BatchGradient(NamedTuple):
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "BatchGradient"]:
-        check_positive("tol", self.tol)
+        positive("tol", self.tol)
         check_acceleration("acceleration", self.acceleration)
         require(problem, self.card())
         solver = canonical(self)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.functions import kl_project_logs, prox, risk_cap
+from xrisk.functions.parameters import below_one
 from xrisk.inner.oracle import (
     batch_values,
     batch_vjp,
@@ -123,8 +124,7 @@ class ALEG(NamedTuple):
         sampled = inner_count(problem.inner) * solver.batch
         epoch = settled_epoch(None if self.epoch is None else whole("epoch", self.epoch), problem, sampled)
         anchor = 1.0 / (epoch + 1) if solver.anchor is None else solver.anchor
-        if not (isinstance(anchor, float) and 0.0 <= anchor < 1.0):
-            raise ValueError(f"anchor must be at least 0 and below 1, got {self.anchor!r}")
+        below_one("anchor", anchor)
         return problem, solver._replace(epoch=epoch, anchor=anchor)
 
     def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> ALEGState:

@@ -6,6 +6,7 @@ import numpy as np
 from numba.extending import register_jitable
 
 from xrisk.functions import prox, risk_is_support, risk_project, risk_weights
+from xrisk.functions.parameters import non_negative
 from xrisk.inner.numbered import draw_part, part_count, sample_parts
 from xrisk.inner.oracle import Oracles, batch_value, batch_vjp, inner_count, new_batch, uniform_index
 from xrisk.problem import Problem
@@ -111,8 +112,6 @@ class Drago(NamedTuple):
 
     def prepare(self, problem: Problem) -> tuple[Problem, "Drago"]:
         problem, solver = prepare_as_stated(problem, self)
-        if not (isinstance(solver.smoothing, float) and 0.0 <= solver.smoothing < np.inf):
-            raise ValueError(f"smoothing must be finite and not negative, got {self.smoothing!r}")
         if risk_is_support(problem.outer) != (solver.smoothing > 0.0):
             right = "positive for a risk with a kink" if solver.smoothing == 0.0 else "0 for a smooth risk"
             raise ValueError(f"smoothing must be {right}, got {self.smoothing} for {type(problem.outer).__name__}")
@@ -157,7 +156,7 @@ def write_dual(rho, z, smoothing, q):
         risk_project(rho, q)
 
 
-@method(AS_STATED, {"drago": Drago(), "drago-smoothed": Drago(smoothing=0.005)})
+@method(AS_STATED, {"drago": Drago(), "drago-smoothed": Drago(smoothing=0.005)}, smoothing=non_negative)
 def drago_steps(problem, state, solver, n_steps, rng):
     w, z, q, u, total, fresh, values, weights, grads, w_mean, t0 = state
     g, rho, r = problem

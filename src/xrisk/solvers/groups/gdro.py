@@ -1,17 +1,17 @@
 """GDRO-EXP3P and GDRO-TINF: gradient descent against a bandit, who learns of one group per step."""
 
 import math
-import numbers
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from xrisk.functions import kl_project_logs, prox, risk_cap
+from xrisk.functions.parameters import checks, from_zero_to_one, non_negative, positive
 from xrisk.functions.special import clip
 from xrisk.generic import generic
 from xrisk.inner.oracle import batch_value, batch_vjp, draw, inner_count, new_batch
 from xrisk.problem import Problem
-from xrisk.solvers.base import AS_STATED, check_positive
+from xrisk.solvers.base import AS_STATED
 from xrisk.solvers.card import MAXIMUM, SUPPORT_RISK, MethodCard
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, Stagewise, UniformAverage, average_weight, rate
@@ -39,6 +39,7 @@ def bandit_facts(bandit):
     """What a `MethodCard` says of the game with this bandit."""
 
 
+@checks(bias=non_negative, exploration=from_zero_to_one)
 class EXP3P(NamedTuple):
     """Exponential weights q̃ of estimated losses, optimistic about groups that are rarely drawn [1]_.
 
@@ -60,14 +61,8 @@ class EXP3P(NamedTuple):
     bias: float = 0.0005
     exploration: float = 0.02
 
-    def check(self) -> None:
-        """Refuse a negative bias, and shares of exploration outside [0, 1]."""
-        if not (isinstance(self.bias, numbers.Real) and 0.0 <= self.bias < np.inf):
-            raise ValueError(f"bias must not be negative, got {self.bias!r}")
-        if not (isinstance(self.exploration, numbers.Real) and 0.0 <= self.exploration <= 1.0):
-            raise ValueError(f"exploration must lie between 0 and 1, got {self.exploration!r}")
 
-
+@checks(top=positive)
 class TINF(NamedTuple):
     """Mirror descent under the entropy −2 Σ √q_k of Tsallis.
 
@@ -80,10 +75,6 @@ class TINF(NamedTuple):
     """
 
     top: float = 1.0
-
-    def check(self) -> None:
-        """Refuse a top that is not positive."""
-        check_positive("top", self.top)
 
 
 bandit_start.of(EXP3P)(lambda bandit, n: equal_logs(n))

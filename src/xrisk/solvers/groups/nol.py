@@ -5,10 +5,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.functions import normalise_logs, prox
+from xrisk.functions.parameters import positive
 from xrisk.functions.special import clip
 from xrisk.inner.oracle import batch_value, batch_vjp, draw, inner_count, new_batch
 from xrisk.problem import Problem
-from xrisk.solvers.base import AS_STATED, check_positive
+from xrisk.solvers.base import AS_STATED
 from xrisk.solvers.card import MAXIMUM, MethodCard
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, Stagewise, UniformAverage, average_weight, rate
@@ -95,7 +96,7 @@ class NOL(NamedTuple):
         return NOLState(w.copy(), logq, w.copy(), np.exp(logq), 0)
 
 
-@method(AS_STATED, {"nol": NOL()}, scale=check_positive)
+@method(AS_STATED, {"nol": NOL()}, scale=positive)
 def nol_steps(problem, state, solver, n_steps, rng):
     w, logq, w_mean, q_mean, t0 = state
     g, r = problem.inner, problem.penalty

@@ -7,11 +7,12 @@ from numba.extending import register_jitable
 
 from xrisk.compile import canonical
 from xrisk.functions import MaxRisk, prox, risk_project, risk_weights
+from xrisk.functions.parameters import positive
 from xrisk.inner.numbered import add_sample, sample_range, sample_share, sample_slopes
 from xrisk.inner.oracle import inner_count, inner_samples, uniform_index
 from xrisk.inner.passes import score_count
 from xrisk.problem import Problem, is_risk
-from xrisk.solvers.base import AS_STATED, check_positive, prepare_as_stated
+from xrisk.solvers.base import AS_STATED, prepare_as_stated
 from xrisk.solvers.card import SMOOTH_INNER, SMOOTH_OUTER, STRONGLY_CONVEX, SUPPORT_RISK, MethodCard, Need
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, LastIterate, Stagewise, average_weight, rate
@@ -127,7 +128,7 @@ class Prospect(NamedTuple):
         problem, solver = prepare_as_stated(problem, self)
         if self.smoothing is None:
             return problem, solver
-        check_positive("smoothing", self.smoothing)
+        positive("smoothing", self.smoothing)
         return canonical(problem._replace(outer=ShiftCost(problem.outer, float(self.smoothing)))), solver
 
     def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> ProspectState:

@@ -8,13 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.compile import canonical, specialise
+from xrisk.functions.parameters import check_spec, checks, one_or_more, require, whole_from
 from xrisk.generic import generic
 from xrisk.inner.oracle import inner_dim, inner_samples, uniform_index
 from xrisk.problem import Problem, coupled_start
-from xrisk.solvers.base import CHOICES, Form, check_count, check_positive, copied, one_of, prepare_coupled, whole
+from xrisk.solvers.base import CHOICES, Form, copied, one_of, prepare_coupled
 from xrisk.solvers.shared.tracking import assign, average_into
 
 
+@checks(first=whole_from(1), factor=one_or_more)
 class Growing(NamedTuple):
     """Epoch e = 1, 2, … has round(first·factor^(e−1)) iterations.
 
@@ -28,14 +30,8 @@ class Growing(NamedTuple):
     first: int = 5
     factor: float = 1.5
 
-    def check(self) -> None:
-        """Refuse epochs that are empty or grow shorter."""
-        check_count("first", whole("first", self.first))
-        check_positive("factor", self.factor)
-        if self.factor < 1.0:
-            raise ValueError(f"factor must be at least 1, got {self.factor!r}")
 
-
+@checks(first=whole_from(1))
 class Lengthening(NamedTuple):
     """Epoch e = 1, 2, … has first·e iterations.
 
@@ -48,16 +44,9 @@ class Lengthening(NamedTuple):
 
     first: int = 100
 
-    def check(self) -> None:
-        """Refuse epochs that are empty."""
-        check_count("first", whole("first", self.first))
-
 
 class SingleLoop(NamedTuple):
     """One epoch without an end: the first full pass is the only one."""
-
-    def check(self) -> None:
-        """Nothing can be wrong."""
 
 
 @generic
@@ -97,13 +86,11 @@ def settled_epoch(epoch: Any, problem: Problem, sampled: int) -> Any:
     if epoch is None:
         return -(-inner_samples(problem.inner) // sampled)
     if isinstance(epoch, tuple) and epoch_of.implemented(epoch):
-        epoch.check()  # type: ignore[attr-defined]
+        check_spec(epoch)
         return canonical(epoch)
-    epoch = whole("epoch", epoch)
-    check_count("epoch", epoch)
-    if epoch > sys.maxsize:
-        raise ValueError(f"epoch must be at most {sys.maxsize}, got {epoch}")
-    return epoch
+    whole_from(1)("epoch", epoch)
+    require(epoch <= sys.maxsize, "epoch", epoch, f"at most {sys.maxsize}")
+    return int(epoch)
 
 
 def prepare_epochs(problem: Problem, solver: Any) -> tuple[Problem, Any]:

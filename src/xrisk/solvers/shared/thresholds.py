@@ -1,6 +1,5 @@
 """What methods share that keep a threshold sᵢ for each row i of pairs: where they start, and a sample of both sides."""
 
-import numbers
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +9,7 @@ from xrisk.compile import kernel, worthwhile
 from xrisk.data.products import row_scores
 from xrisk.functions import CVaRRisk, risk_threshold
 from xrisk.functions.loss import loss_value
+from xrisk.functions.parameters import checks, finite
 from xrisk.generic import generic
 from xrisk.inner.oracle import inner_count
 from xrisk.inner.pairs import Pairs
@@ -29,6 +29,7 @@ PARTIAL_AUC = Need(
 SAMPLE = 32  # rows i per iteration, where a solver leaves them open
 
 
+@checks(value=finite)
 class FixedThresholds(NamedTuple):
     """All sᵢ and s′ start at ``value``: 0 lets every loss count, the STACO paper has 1.
 
@@ -37,17 +38,9 @@ class FixedThresholds(NamedTuple):
 
     value: float = 0.0
 
-    def check(self) -> None:
-        """Refuse what is no finite number."""
-        if not (isinstance(self.value, numbers.Real) and np.isfinite(self.value)):
-            raise ValueError(f"value must be finite, got {self.value!r}")
-
 
 class ExactThresholds(NamedTuple):
     """All sᵢ and s′ start at their optima for the first w, by one full pass before the first iteration."""
-
-    def check(self) -> None:
-        """Nothing can be wrong."""
 
 
 @generic

@@ -5,13 +5,13 @@
 With γ′ = 0 this is the moving average of SOX, with γ′ > 0 the filter of MSVR, with γ′ = 1 − γ that of STORM.
 """
 
-import numbers
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba.extending import register_jitable
 
 from xrisk.functions import block_start
+from xrisk.functions.parameters import check_spec, checks, non_negative, number, require
 from xrisk.generic import generic
 from xrisk.inner.oracle import inner_count, inner_dim, uniform_index
 from xrisk.problem import Problem
@@ -29,6 +29,7 @@ def correction_weight(correction, track, n, blocks):
     """γ′ for the weight γ of the new value and ``blocks`` of n inner functions per iteration."""
 
 
+@checks(cap=number("be positive", lambda x: x > 0.0))
 class TheoryCorrection(NamedTuple):
     """γ′ = min{ (n − S)/(S (1 − γ)) + 1 − γ, cap }: the theorem's weight [1]_, which asks for γ ≤ ½.
 
@@ -51,11 +52,6 @@ class TheoryCorrection(NamedTuple):
     """
 
     cap: float = np.inf
-
-    def check(self) -> None:
-        """Refuse a cap that is not positive."""
-        if not (isinstance(self.cap, numbers.Real) and self.cap > 0.0):
-            raise ValueError(f"cap must be positive, got {self.cap!r}")
 
 
 @corrects.of(float)
@@ -85,12 +81,11 @@ def check_correction(correction: Any, track: float | Decreasing | Stagewise) -> 
     """Refuse a γ′ that is neither a non-negative number nor the theory's, which is infinite at γ = 1."""
     if not corrects.implemented(correction):
         raise TypeError(f"correction must be a number or TheoryCorrection(), got {correction!r}")
-    if hasattr(correction, "check"):
-        correction.check()
-        if rate(track, 0) >= 1.0:
-            raise ValueError(f"track must be below 1 for {correction!r}, got {track!r}")
-    elif not 0.0 <= correction < np.inf:
-        raise ValueError(f"correction must not be negative, got {correction}")
+    if isinstance(correction, float):
+        non_negative("correction", correction)
+    else:
+        check_spec(correction)
+        require(rate(track, 0) < 1.0, "track", track, f"below 1 for {correction!r}")
 
 
 def first_duals(problem: Problem) -> np.ndarray:

@@ -49,7 +49,7 @@ def distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     Examples
     --------
     >>> import numpy as np
-    >>> from xrisk.grouping import distinct
+    >>> from xrisk.data.grouping import distinct
     >>> distinct(np.array([7, 5, 7]))
     (array([5, 7]), array([1, 0, 1]))
     """
@@ -87,7 +87,7 @@ def encode_groups(groups: Any, n: int) -> Grouping:
 
     Examples
     --------
-    >>> from xrisk.grouping import encode_groups
+    >>> from xrisk.data.grouping import encode_groups
     >>> encode_groups(["b", "a", None, "b"], 4)
     Grouping(labels=array([1, 0, 2, 1]), names=('a', 'b', 'missing'), missing=1, empty=())
     >>> encode_groups([["f", "m", "m"], [30, 30, 60]], 3).names

@@ -8,7 +8,7 @@ import numpy as np
 
 from xrisk.compile import kernel
 from xrisk.functions.ambiguity import excess_case, tail_case, tilted_case
-from xrisk.functions.parameters import non_negative, require
+from xrisk.functions.parameters import non_negative, require, share
 
 LEAST_MASS = 1e-100  # relative to the largest: squares of quotients of masses must be numbers
 
@@ -21,8 +21,8 @@ class WorstCase(NamedTuple):
     multiplier: float  # λ of the divergence; the value at risk of "cvar"; nan of "spectral"
 
 
-class Ambiguity(NamedTuple):
-    """How a word of `worst_case` is solved, and the arguments that go with it."""
+class DistributionSet(NamedTuple):
+    """A set of distributions that `worst_case` knows: how the worst one is found, and the arguments it takes."""
 
     solve: Callable[..., tuple[float, float]]
     needs: tuple[str, ...]  # at least one of them
@@ -105,11 +105,11 @@ def worst_case(
     return WorstCase(q, float(value), float(multiplier))
 
 
-def _chosen(ambiguity: str, known: dict[str, Any]) -> Ambiguity:
+def _chosen(ambiguity: str, known: dict[str, Any]) -> DistributionSet:
     """What the word stands for; refuse arguments that do not go with it."""
-    if ambiguity not in AMBIGUITIES:
-        raise ValueError(f"ambiguity must be one of {', '.join(map(repr, AMBIGUITIES))}, got {ambiguity!r}")
-    chosen = AMBIGUITIES[ambiguity]
+    if ambiguity not in SETS:
+        raise ValueError(f"ambiguity must be one of {', '.join(map(repr, SETS))}, got {ambiguity!r}")
+    chosen = SETS[ambiguity]
     words = " or ".join(chosen.needs)
     for name, value in known.items():
         if name not in chosen.needs:
@@ -168,7 +168,7 @@ def _by_divergence(case: Callable[..., tuple[float, float]]) -> Callable[..., tu
 
 
 def _cvar(v: np.ndarray, p: np.ndarray, q: np.ndarray, alpha: float) -> tuple[float, float]:
-    require(0.0 < alpha <= 1.0, "alpha", alpha, "in (0, 1]")
+    share("alpha", alpha)
     return tail_case(v, p, float(alpha), q)
 
 
@@ -207,9 +207,9 @@ def spread_spectrum(v, p, until, q):
         start, before = i + 1, after
 
 
-AMBIGUITIES = {
-    "kl": Ambiguity(_by_divergence(tilted_case), ("radius", "strength")),
-    "chi2": Ambiguity(_by_divergence(excess_case), ("radius", "strength")),
-    "cvar": Ambiguity(_cvar, ("alpha",)),
-    "spectral": Ambiguity(_spectral, ("spectrum",)),
+SETS = {
+    "kl": DistributionSet(_by_divergence(tilted_case), ("radius", "strength")),
+    "chi2": DistributionSet(_by_divergence(excess_case), ("radius", "strength")),
+    "cvar": DistributionSet(_cvar, ("alpha",)),
+    "spectral": DistributionSet(_spectral, ("spectrum",)),
 }
