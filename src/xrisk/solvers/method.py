@@ -1,4 +1,4 @@
-"""What makes a spec a method: names that it is raced under, and what it does unless it says otherwise."""
+"""What makes a spec a method: the names that it is raced under, and the default members of the protocol."""
 
 import itertools
 import math
@@ -15,8 +15,8 @@ from xrisk.solvers.base import OWN_CHECKS, Check, Form, one_of
 from xrisk.solvers.shared.epochs import advance_by_epochs, epochs_begun
 
 CATALOGUE: dict[str, Any] = {}  # every method and variant by its name
-REPORTED = ("w_mean", "x_mean", "w", "x")  # what is a solution, the first of these that a state has
-WEIGHTS = ("q_mean", "p_mean", "q", "p")  # weights of all blocks, n times which are their duals
+REPORTED = ("w_mean", "x_mean", "w", "x")  # the solution is the first of these that a state has
+WEIGHTS = ("q_mean", "p_mean", "q", "p")  # weights of all blocks; the duals are n times these
 FORMULA = re.compile(r"(.+?)(?: \((.+) if g is affine\))?(?:, (.+))?")  # of a card: calls per iteration, full passes
 ONCE = "a full pass"  # of a card: before the first iteration
 
@@ -30,17 +30,17 @@ def register(named: dict[str, Any]) -> None:
 
 
 def method(form: Form, named: dict[str, Any], /, **fields: Any) -> Callable[[Callable], Any]:
-    """Make a function the compiled iterations of a method, which gets what it lacks of the protocol.
+    """Make a function the kernel of a method, and add the members of the protocol that its class lacks.
 
     Parameters
     ----------
     form : Form
         `COUPLED`, `AS_STATED` or that of a family of methods.
     named : dict
-        The method with its defaults and its variants, by the names they are raced under; of two classes, where two
-        methods are one iteration that reads their state in two ways.
+        The method with its defaults and its variants, by the names they are raced under. Two classes may
+        share a kernel if their states differ only in a spec.
     **fields
-        What its own fields must be: a verb that their specs implement, or a check of a name and a value.
+        Checks of its own fields: a verb that their specs must implement, or a check of a name and a value.
     """
     classes = {type(solver) for solver in named.values()}
     register(named)
@@ -76,12 +76,12 @@ def _check(cls: Any, name: str, asked: Any) -> Check:
 
 
 def _solution(self: Any, state: Any) -> np.ndarray:
-    """The average, where the state keeps one, or the iterate."""
+    """The average if the state has one, else the iterate."""
     return getattr(state, next(name for name in REPORTED if name in state._fields))
 
 
 def _dual(form: Form, solver: Any, problem: Problem, state: Any) -> np.ndarray:
-    """The mean of the dual blocks, or the present ones, or those of the snapshot, or n times the weights of a risk."""
+    """The mean dual blocks, the present ones, those of the snapshot, or n times the weights of a risk."""
     for name in ("y_mean", "y", "y_hat"):
         if name in state._fields:
             return getattr(state, name).copy()
@@ -92,7 +92,7 @@ def _dual(form: Form, solver: Any, problem: Problem, state: Any) -> np.ndarray:
 
 
 def _oracles(self: Any, problem: Problem, t: int) -> Oracles:
-    """What the card says, t times."""
+    """The calls of t iterations by the card."""
     card = self.card()
     return Oracles(*(_calls(self, problem, t, formula) for formula in (card.values, card.gradients)))
 

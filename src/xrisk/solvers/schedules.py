@@ -39,7 +39,7 @@ def average_weight(average, t):
 
 @generic
 def average_kept(average, a, b):
-    """Product of 1 − ω_t over a ≤ t < b: what is left of x̄ after those iterations."""
+    """Product of 1 − ω_t over a ≤ t < b: the weight of the old x̄ after those iterations."""
 
 
 @checks(initial=positive, delay=positive, power=from_zero_to_one)
@@ -89,7 +89,7 @@ class StageAverage(NamedTuple):
     stages: Stagewise = Stagewise()
 
     def check(self) -> None:
-        """Refuse what has no stages."""
+        """Refuse a schedule without stages."""
         require(stage_start.implemented(self.stages), "stages", self.stages, "a stagewise schedule")
         check_spec(self.stages)
 

@@ -1,4 +1,4 @@
-"""SGD with momentum: the mean loss of all rows, as most models are trained."""
+"""SGD with momentum on the mean loss of all rows."""
 
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ class MomentumSGDState(NamedTuple):
 
 
 class MomentumSGD(NamedTuple):
-    """Stochastic gradient descent with Polyak's momentum on the mean loss of all rows. Rule: recalled.
+    """Stochastic gradient descent with Polyak's momentum on the mean loss of all rows.
 
     For a batch 𝓑 of rows of the pool::
 
@@ -43,8 +43,8 @@ class MomentumSGD(NamedTuple):
     Notes
     -----
     As `SGD`, it does not minimise the problem as stated, but the mean over all rows, of groups Σᵢ (nᵢ/N) gᵢ(w) + r(w):
-    the baseline that robust methods are compared with. The rule is that of PyTorch's SGD with ``momentum``, but for
-    the prox in the place of weight decay; it has the step s′ that momentum comes to, with s it would weigh r by 1 − μ.
+    the baseline that robust methods are compared with. The rule is that of PyTorch's SGD with ``momentum``, but
+    with the prox in place of weight decay. Its step is s′, the effective step; with s it would scale r by 1 − μ.
 
     Examples
     --------

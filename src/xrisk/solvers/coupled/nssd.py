@@ -33,7 +33,7 @@ class NSSDState(NamedTuple):
 
 
 class NSSD(NamedTuple):
-    """Non-smooth stochastic sequential dual method on the stacked map (g₁, …, gₙ) [1]_. Rule: reconstructed.
+    """Non-smooth stochastic sequential dual method on the stacked map (g₁, …, gₙ) [1]_.
 
     For all blocks, then for a sample of blocks i::
 
@@ -59,10 +59,9 @@ class NSSD(NamedTuple):
     Notes
     -----
     `SSD` with its two layers replaced as the paper describes: the quadratic proximal step for an outer function
-    with a kink, and subgradients at the iterate itself for inner functions with kinks. What is extrapolated and the
-    parameters are ours; the rate on the card is the paper's and is not claimed for this reconstruction. The paper
-    counts n inner values and one gradient; the product of J of all blocks is paid for here as a gradient of each
-    component.
+    with a kink, and subgradients at the iterate itself for inner functions with kinks. The extrapolation and the
+    parameters are ours; the rate on the card is the paper's and may not hold for this reconstruction. The paper counts
+    n inner values and one gradient; we also count the product with J of all blocks, as a gradient of each component.
 
     References
     ----------

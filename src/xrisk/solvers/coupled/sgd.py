@@ -1,4 +1,4 @@
-"""SGD: what one minimises without a thought for groups, or with an equal weight for each of them."""
+"""SGD on the mean loss of all rows, or with equal weights of all groups."""
 
 from typing import Any, NamedTuple
 
@@ -31,7 +31,7 @@ class SGDState(NamedTuple):
 
 
 class SGD(NamedTuple):
-    """Stochastic gradient descent on the mean loss of all rows, as in [1]_, section 9. Rule: read.
+    """Stochastic gradient descent on the mean loss of all rows, as in [1]_, section 9.
 
     For a batch 𝓑 of rows of the pool::
 
@@ -50,10 +50,9 @@ class SGD(NamedTuple):
     -----
     It does not minimise the problem as stated, whose outer function or risk it ignores, but Σᵢ (nᵢ/N) gᵢ(w) + r(w), nᵢ
     of the N places being in group i. Where groups overlap, a row has a place in each of its groups and counts as
-    often. Weights of rows are relative to their group, so they do not change its share nᵢ/N. With gᵢ of several
-    components, each component is a group. Rows are drawn with replacement. The duals reported are those shares.
-    Of rankings the pool is that of all pairs of rows, and what is minimised the surrogate of the area under the ROC
-    curve.
+    often. Weights of rows are relative to their group, so they do not change its share nᵢ/N. Each component of gᵢ
+    counts as a group. Rows are drawn with replacement. The reported duals are those shares.
+    For rankings the pool has all pairs of rows, and the objective is the surrogate of the area under the ROC curve.
 
     References
     ----------
@@ -80,7 +79,7 @@ class SGD(NamedTuple):
         return MethodCard(
             "SGD",
             "Robbins and Monro 1951; ALEXR, section 9.1",
-            "verified",
+            "as published",
             values="0",
             gradients="B",
             rate="convex 1/ε², strongly convex 1/(με), both for the mean over all rows",
@@ -102,7 +101,7 @@ class SGD(NamedTuple):
 
 
 class UpweightedSGD(NamedTuple):
-    """SGD with up-weighting ("SGD-UW" in [1]_, section 9): every group has the same weight. Rule: recalled.
+    """SGD with up-weighting ("SGD-UW" in [1]_, section 9): every group has the same weight.
 
     For a sample of blocks i, with a batch 𝓑 of each::
 
@@ -126,7 +125,7 @@ class UpweightedSGD(NamedTuple):
 
     It does not minimise the problem as stated, whose outer function or risk it ignores, but mean gᵢ(w) + r(w), the sum
     of the components where gᵢ has several; for group means that is up-weighting the rows by 1/nᵢ. The paper gives no
-    formula: this reading follows from how it says that groups are sampled. The duals reported are 1.
+    formula; ours follows its description of the sampling of groups. The reported duals are 1.
 
     References
     ----------

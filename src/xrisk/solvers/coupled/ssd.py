@@ -42,7 +42,7 @@ class SSDState(NamedTuple):
 
 
 class SSD(NamedTuple):
-    """Stochastic sequential dual method on the stacked map (g₁, …, gₙ) [1]_. Rule: reconstructed.
+    """Stochastic sequential dual method on the stacked map (g₁, …, gₙ) [1]_.
 
     For all blocks, then for a sample of blocks i::
 
@@ -70,11 +70,11 @@ class SSD(NamedTuple):
 
     Notes
     -----
-    Of the paper only the structure is certain: dual steps for the inner and then for the outer layer with their
-    conjugates as mirror maps, then a proximal step. What is extrapolated and all sequences of parameters are ours;
-    the rate on the card is the paper's and is not claimed for this reconstruction. The map of the outer layer is
-    f*, so f must be smooth: with a kink use `NSSD`. The paper counts n inner values and one gradient; the product
-    J(x̃ − p) of all blocks is paid for here as a gradient of each component. The first values set u.
+    Only the structure of the paper is certain: dual steps for the inner and then for the outer layer with their
+    conjugates as mirror maps, then a proximal step. The extrapolation and all sequences of parameters are ours; the
+    rate on the card is the paper's and may not hold for this reconstruction. The map of the outer layer is
+    f*, so f must be smooth: with a kink use `NSSD`. The paper counts n inner values and one gradient; we
+    also count the product J(x̃ − p) of all blocks, as a gradient of each component. The first values initialise u.
 
     References
     ----------

@@ -37,21 +37,21 @@ class ASCVRGState(NamedTuple):
 
 
 class ASCVRG(NamedTuple):
-    """Accelerated stochastic compositional variance reduced gradient [1]_. Rule: read in public code for affine g.
+    """Accelerated stochastic compositional variance reduced gradient [1]_.
 
     Epoch e has round(5·1.5^(e−1)) iterations and begins with a full pass at x̃, the mean of the iterates of the epoch
     before. Its iterations are those of `CompositionalSVRG2`,
 
         x ← prox_{s_t r}( x − s_t (Ĵᵀ∇f(ĝ) − J̄ᵢᵀ∇f(ḡᵢ) + g̃) ),    s_t = s √(T/(2T − t)),
 
-    T = n·passes, with steps that rise from s/√2 to s in the first T iterations.
+    T = n·passes, with steps that grow from s/√2 to s in the first T iterations.
 
     Parameters
     ----------
     step : float
         Step size s; 0.4 over the largest eigenvalue of the Hessian in the public code.
     passes : int
-        Iterations, in units of n, after which the steps rise no more.
+        Iterations, in units of n, after which the steps stay constant.
     epoch : Growing(), int or SingleLoop()
         Iterations from one full pass to the next; ``⌊n^(1/3)⌋`` with ``passes=1`` is VRSC-PG.
     batch, jacobian_batch : int
@@ -59,8 +59,8 @@ class ASCVRG(NamedTuple):
 
     Notes
     -----
-    For g that is not affine the estimate Ĵ is that of VRSC-PG, put by analogy. The iterates go on where they are; it is
-    the snapshot that is a mean. Jacobians are kept for all blocks: n·m·d numbers.
+    For affine g the update is that of public code; for other g, Ĵ is that of VRSC-PG, by analogy. An epoch continues
+    from the last iterate; only the snapshot is a mean. The state keeps the Jacobians of all blocks, n·m·d numbers.
 
     References
     ----------

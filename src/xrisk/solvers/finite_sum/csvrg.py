@@ -68,7 +68,7 @@ def snapshot_here(
 
 
 class CompositionalSVRG1(NamedTuple):
-    """Compositional SVRG, first form [1]_, Algorithm 2. Rule: read in public code.
+    """Compositional SVRG, first form [1]_, Algorithm 2. The update is that of public code.
 
     An epoch begins with a full pass at x̃ = x: ḡᵢ = gᵢ(x̃) and g̃ = (1/n) Σ Jᵢ(x̃)ᵀ∇f(ḡᵢ). Then for a random block i
     with a batch 𝓐 of A samples and one more sample j::
@@ -81,7 +81,7 @@ class CompositionalSVRG1(NamedTuple):
     step : float or schedule
         Step size s.
     epoch : int or Growing(), optional
-        Iterations K from one full pass to the next; by default as many as sample as much as a pass sees.
+        Iterations K from one full pass to the next; by default as many as draw the number of samples that a pass reads.
     restart : LastPoint(), RandomPoint() or MeanPoint()
         Where an epoch begins: at the last point, as in experiments, or at a random one, as in the theorem.
     batch : int
@@ -89,9 +89,9 @@ class CompositionalSVRG1(NamedTuple):
 
     Notes
     -----
-    The method is stated for one inner map G that all outer functions F_i share. A finite sum of f(gᵢ) is of this kind,
-    with G = (g₁, …, gₙ) and F_i a function of gᵢ alone: no other component is computed. The original has no penalty;
-    ours is in the prox.
+    The paper states the method for one inner map G that all outer functions F_i share. A finite sum of f(gᵢ) has this
+    form, with G = (g₁, …, gₙ) and F_i a function of gᵢ alone, so no other component is computed. The paper has no
+    penalty; ours enters by its prox.
 
     References
     ----------
@@ -119,7 +119,7 @@ class CompositionalSVRG1(NamedTuple):
         return MethodCard(
             "Compositional-SVRG-1",
             "Lian et al. 2017, Algorithm 2",
-            "verified",
+            "as published",
             values="2A, full passes",
             gradients="2, full passes",
             rate="strongly convex: (n + N + κ³) log 1/ε calls",
@@ -137,7 +137,7 @@ class CompositionalSVRG1(NamedTuple):
 
 
 class CompositionalSVRG2(NamedTuple):
-    """Compositional SVRG, second form [1]_, Algorithm 3. Rule: read in public code.
+    """Compositional SVRG, second form [1]_, Algorithm 3. The update is that of public code.
 
     An epoch begins with a full pass at x̃ = x: ḡᵢ = gᵢ(x̃), J̄ᵢ = Jᵢ(x̃) and g̃ = (1/n) Σ J̄ᵢᵀ∇f(ḡᵢ). Then for a random
     block i with a batch 𝓐 of A samples and a batch 𝓑 of B others::
@@ -150,7 +150,7 @@ class CompositionalSVRG2(NamedTuple):
     step : float or schedule
         Step size s.
     epoch : int or Growing(), optional
-        Iterations K from one full pass to the next; by default as many as sample as much as a pass sees.
+        Iterations K from one full pass to the next; by default as many as draw the number of samples that a pass reads.
     restart : LastPoint(), RandomPoint() or MeanPoint()
         Where an epoch begins: at the last point, as in experiments, or at a random one, as in the theorem.
     batch : int
@@ -160,8 +160,8 @@ class CompositionalSVRG2(NamedTuple):
 
     Notes
     -----
-    As in `CompositionalSVRG1` the shared inner map of the paper is G = (g₁, …, gₙ), and the penalty is in the prox.
-    Jacobians are kept for all blocks: n·m·d numbers. Of affine gᵢ Ĵ is J̄ᵢ, and 𝓑 is not drawn.
+    As in `CompositionalSVRG1`, the shared inner map of the paper is G = (g₁, …, gₙ), and the penalty enters
+    by its prox. The state keeps the Jacobians of all blocks, n·m·d numbers. For affine gᵢ, Ĵ = J̄ᵢ and 𝓑 is not drawn.
 
     References
     ----------
@@ -190,7 +190,7 @@ class CompositionalSVRG2(NamedTuple):
         return MethodCard(
             "Compositional-SVRG-2",
             "Lian et al. 2017, Algorithm 3",
-            "verified",
+            "as published",
             values="2A, full passes",
             gradients="2B (none if g is affine), full passes",
             rate="strongly convex: (n + N + κ⁴) log 1/ε calls",

@@ -67,7 +67,7 @@ check_acceleration = one_of(extrapolation, NoAcceleration)
 
 
 class BatchGradient(NamedTuple):
-    """Proximal gradient steps on all samples [1]_: x ← prox_{s r}( x̄ − s (1/n) Σ Jᵢ(x̄)ᵀ∇f(gᵢ(x̄)) ). Rule: read.
+    """Proximal gradient steps on all samples [1]_: x ← prox_{s r}( x̄ − s (1/n) Σ Jᵢ(x̄)ᵀ∇f(gᵢ(x̄)) ).
 
     Parameters
     ----------
@@ -76,8 +76,8 @@ class BatchGradient(NamedTuple):
     acceleration : NoAcceleration() or Nesterov()
         Whether x̄ is the iterate or extrapolated from the last two.
     tol : float
-        Where the penalty is μ-strongly convex the run ends once ‖x̄ − x⁺‖²/(2 μ s²), a bound on the gap for s ≤ 1/L, is
-        within it.
+        Where the penalty is μ-strongly convex, the run ends once ‖x̄ − x⁺‖²/(2 μ s²) is at most ``tol``; for s ≤ 1/L
+        this bounds the gap.
 
     References
     ----------
@@ -104,7 +104,7 @@ class BatchGradient(NamedTuple):
         return MethodCard(
             "batch gradient",
             "Beck and Teboulle 2009; Beck 2017",
-            "verified",
+            "as published",
             values="all",
             gradients="all",
             rate="κ log 1/ε or 1/ε, with momentum √κ log 1/ε (restarted) or 1/√ε",

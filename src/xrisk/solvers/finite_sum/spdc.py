@@ -26,7 +26,7 @@ class SPDCState(NamedTuple):
 
 
 class SPDC(NamedTuple):
-    """Stochastic primal-dual coordinate method [1]_, Algorithm 1 with mini-batches. Rule: recalled.
+    """Stochastic primal-dual coordinate method [1]_, Algorithm 1 with mini-batches.
 
     For gᵢ(x) = ⟨aᵢ, x⟩ − bᵢ and a sample of S blocks i::
 

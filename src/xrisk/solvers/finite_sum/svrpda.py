@@ -50,7 +50,7 @@ def snapshot_here(solver: Any, problem: Problem, state: SVRPDAState, rng: np.ran
 
 
 class SVRPDAI(NamedTuple):
-    """Stochastic variance reduced primal-dual method I for inner finite sums [1]_, Algorithm 1. Rule: read.
+    """Stochastic variance reduced primal-dual method I for inner finite sums [1]_, Algorithm 1.
 
     An epoch begins with a full pass at x̃ = x: ḡᵢ = gᵢ(x̃), J̄ᵢ = Jᵢ(x̃), U = (1/n) Σ J̄ᵢᵀ yᵢ. Then for a random block i
     with a batch 𝓑, and another one i′ with a batch 𝓑′::
@@ -67,8 +67,8 @@ class SVRPDAI(NamedTuple):
     dual_step : float or schedule
         Step size s_y of the duals.
     epoch : int, Growing() or SingleLoop(), optional
-        Iterations M from one full pass to the next; by default as many as sample as much as a pass sees.
-        ``SingleLoop()`` makes no pass but the first: for affine gᵢ of one sample each (theorem F.1).
+        Iterations M from one full pass to the next; by default as many as draw the number of samples that a pass reads.
+        ``SingleLoop()`` makes only the first pass: for affine gᵢ of one sample each (theorem F.1).
     restart : LastPoint() or RandomPoint()
         Where an epoch begins: Option I, at the last point, or Option II, at a random one of the epoch before.
     batch : int
@@ -76,9 +76,9 @@ class SVRPDAI(NamedTuple):
 
     Notes
     -----
-    Jacobians are kept for all blocks: n·m·d numbers; `SVRPDAII` does without. Of affine gᵢ the two terms with i′
-    cancel: that block is then not drawn, and an iteration takes no gradient. Option II as printed keeps the last duals
-    beside random parameters; its proof needs both from the same random iteration, which is what is done here.
+    The state keeps the Jacobians of all blocks, n·m·d numbers; `SVRPDAII` does not. For affine gᵢ the two terms with i′
+    cancel: that block is not drawn, and an iteration takes no gradient. Option II as printed pairs random parameters
+    with the last duals; its proof needs both from the same random iteration, which is what we do.
     `xrisk.solvers.theory` has the step sizes of the theorems.
 
     References
@@ -109,7 +109,7 @@ class SVRPDAI(NamedTuple):
         return MethodCard(
             "SVRPDA-I",
             "Devraj and Chen 2019, Algorithm 1",
-            "verified",
+            "as published",
             values="2B, full passes",
             gradients="2B (none if g is affine), full passes",
             rate="strongly convex: (N + nκ + n) log 1/ε calls for N samples in all, κ = C_g²L_f/μ + (C_f L_g/μ)²",
@@ -127,7 +127,7 @@ class SVRPDAI(NamedTuple):
 class SVRPDAII(NamedTuple):
     """Stochastic variance reduced primal-dual method II for inner finite sums [1]_, its supplement's Algorithm 1.
 
-    Rule: read. As `SVRPDAI`, but J̄ᵢ is not kept. With 𝓑″ a batch of block i that is independent of 𝓑::
+    As `SVRPDAI`, but without keeping J̄ᵢ. With 𝓑″ a batch of block i that is independent of 𝓑::
 
         U ← U + Jᵢ(x̃; 𝓑″)ᵀ(yᵢ⁺ − yᵢ)/n
 
@@ -138,8 +138,8 @@ class SVRPDAII(NamedTuple):
     dual_step : float or schedule
         Step size s_y of the duals.
     epoch : int or Growing(), optional
-        Iterations M from one full pass to the next; by default as many as sample as much as a pass sees. Noise gathers
-        in U from pass to pass: shorter epochs than those of `SVRPDAI` do better.
+        Iterations M from one full pass to the next; by default as many as draw the number of samples that a pass reads.
+        Noise accumulates in U between passes: epochs should be shorter than those of `SVRPDAI`.
     restart : LastPoint() or RandomPoint()
         Where an epoch begins: Option I, at the last point, or Option II, at a random one of the epoch before.
     batch : int
@@ -147,9 +147,9 @@ class SVRPDAII(NamedTuple):
 
     Notes
     -----
-    Memory beside the data is O(n m + d). The Jacobian in U is at the snapshot, on samples of its own, as the text of
-    the supplement's section B says; its equation (7), at the iterate on the samples of the dual step, would make U
-    biased. No rate is proved.
+    The state takes O(n m + d) numbers. The Jacobian in U is evaluated at the snapshot, on its own samples, as the text
+    of the supplement's section B says. Equation (7) there evaluates it at the iterate, on the samples of the dual step,
+    which would make U biased. No rate is proved.
 
     References
     ----------
@@ -179,7 +179,7 @@ class SVRPDAII(NamedTuple):
         return MethodCard(
             "SVRPDA-II",
             "Devraj and Chen 2019, supplement, Algorithm 1",
-            "verified",
+            "as published",
             values="2B, full passes",
             gradients="3B (B if g is affine), full passes",
             rate="none proved; linear where it was seen",
@@ -208,7 +208,7 @@ def svrpda_steps(problem, state, solver, n_steps, rng):
         reduced_value(g, i, w, w_hat, batch, means, value, value_hat)
         move_dual(f, value, y[i], tau, change)
         add_vjp(jacobians, g, i, w_hat, batch, change, 1.0 / n, rng, full)
-        if not inner_is_affine(g):  # else what is added here is what is subtracted
+        if not inner_is_affine(g):  # else the two terms cancel
             i = uniform_index(rng, 0, n)
             batch = draw(g, i, rng, batch)
             for j in range(d):

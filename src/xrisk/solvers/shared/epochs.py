@@ -82,7 +82,7 @@ def _(epoch, t):
 
 
 def settled_epoch(epoch: Any, problem: Problem, sampled: int) -> Any:
-    """The epoch, checked; one left open has as many iterations, ``sampled`` samples each, as see what a pass sees."""
+    """The checked epoch; by default its iterations, of ``sampled`` samples each, draw as many as a pass reads."""
     if epoch is None:
         return -(-inner_samples(problem.inner) // sampled)
     if isinstance(epoch, tuple) and epoch_of.implemented(epoch):
@@ -120,7 +120,7 @@ def advance_by_epochs(
     """``n_steps`` iterations of the kernel ``steps``, with ``solver.pass_over`` at the beginning of every epoch."""
     end = state.t + n_steps
     if n_steps and epoch_of(solver.epoch, end - 1) != epoch_of(solver.epoch, state.t):
-        state = copied(state)  # a pass comes after iterations, which must not be left half made
+        state = copied(state)  # the iterations before a pass must not be lost if it is interrupted
     iterate = specialise(steps, problem, solver)
     while True:
         first, after = epoch_of(solver.epoch, state.t)
@@ -154,17 +154,17 @@ class Kept(NamedTuple):
 
 @generic
 def restart_keeps(restart):
-    """Whether an epoch keeps a point of its own for the next one."""
+    """Whether an epoch keeps a point for the next one."""
 
 
 @generic
 def keep_point(restart, kept, w, y, t):
-    """See the iterate after t iterations."""
+    """Look at the iterate after t iterations, and keep it if it is needed."""
 
 
 @generic
 def restart_point(restart, kept, w, y):
-    """(w, y) that the next epoch begins at, as arrays of its own."""
+    """(w, y) at which the next epoch begins, in new arrays."""
 
 
 restart_keeps.of(LastPoint)(lambda restart: False)
@@ -221,7 +221,7 @@ def kept_ahead(solver: Any, kept: Kept, t: int, rng: np.random.Generator) -> Kep
 
 
 def check_restart(restart: Any, epoch: Any) -> None:
-    """Refuse what is no way to begin an epoch, and one that waits for the end of an endless epoch."""
+    """Refuse an unknown restart, and one that needs the end of an endless epoch."""
     _check_kind("restart", restart)
     if restart_keeps(restart) and isinstance(epoch, SingleLoop):
         raise ValueError(f"restart must be LastPoint() in a single loop, got {restart!r}")

@@ -1,4 +1,4 @@
-"""Which batches an iteration has of a block: one for its value and one for its Jacobian, or one for both."""
+"""The batches of a block in an iteration: one for its value and one for its Jacobian, or one for both."""
 
 from typing import NamedTuple
 
@@ -7,12 +7,12 @@ from xrisk.generic import generic
 
 @generic
 def draws_again(pairing):
-    """Whether the Jacobian is sampled on a batch of its own."""
+    """Whether the Jacobian has its own batch."""
 
 
 @generic
 def looks_back(pairing):
-    """Whether the slope of f is taken at the tracked value from before its update."""
+    """Whether the slope of f is taken at the old tracked value."""
 
 
 class FreshBatch(NamedTuple):

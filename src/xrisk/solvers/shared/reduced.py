@@ -81,7 +81,7 @@ def _(jacobians, g, i, w_hat, batch, y, scale, rng, out):
 
 @add_reduced_vjp.of(KeptJacobians)
 def _(jacobians, g, i, w, w_hat, batch, y, y_hat, rng, out):
-    if not inner_is_affine(g):  # else what is added here is what is subtracted
+    if not inner_is_affine(g):  # else the two terms cancel
         batch = draw(g, i, rng, batch)
         batch_vjp(g, i, w, batch, y, 1.0, out)
         batch_vjp(g, i, w_hat, batch, y, -1.0, out)
@@ -96,15 +96,15 @@ def _(jacobians, g, i, w, w_hat, batch, y, y_hat, rng, out):
     batch_vjp(g, i, w_hat, batch, y_hat, -1.0, out)
 
 
-@register_jitable(forceinline=True)  # called, it would count references to all arrays it is given
+@register_jitable(forceinline=True)  # a call would count references to all of its arrays
 def reduced_value(g, i, w, w_hat, batch, means, value, value_hat):
-    """Write gᵢ(w; 𝓑) − gᵢ(ŵ; 𝓑) + gᵢ(ŵ) into ``value`` (m); ``means`` (n, m) is g(ŵ), ``value_hat`` (m) is room."""
+    """Write gᵢ(w; 𝓑) − gᵢ(ŵ; 𝓑) + gᵢ(ŵ) into ``value`` (m); ``means`` (n, m) is g(ŵ), ``value_hat`` (m) workspace."""
     batch_values(g, i, w, w_hat, batch, value, value_hat)
     for k in range(value.size):
         value[k] += means[i, k] - value_hat[k]
 
 
-@register_jitable(forceinline=True)  # called, it would count references to all arrays it is given
+@register_jitable(forceinline=True)  # a call would count references to all of its arrays
 def move_dual(f, value, y, tau, change):
     """Move a dual block y (m) by argmax ⟨y, value⟩ − f*(y) − (τ/2)‖y − y₀‖², and write how far into ``change`` (m)."""
     for k in range(y.size):
@@ -114,7 +114,7 @@ def move_dual(f, value, y, tau, change):
         change[k] += y[k]
 
 
-@register_jitable(forceinline=True)  # called, it would count references to all arrays it is given
+@register_jitable(forceinline=True)  # a call would count references to all of its arrays
 def add_jacobian(jacobian, y, scale, grad):
     """Add scale·Jᵀy to ``grad`` (d), J of shape (m, d)."""
     for k in range(y.size):

@@ -1,4 +1,4 @@
-"""What methods that track inner values share: the filter of uᵢ, its correction γ′, and averages of what was seen.
+"""Shared by methods that track inner values: the filter of uᵢ, its correction γ′, and averages.
 
     uᵢ ← (1 − γ) uᵢ + γ g(x_t; 𝓑) + γ′ (g(x_t; 𝓑) − g(x_{t−1}; 𝓑))
 
@@ -21,7 +21,7 @@ from xrisk.solvers.schedules import Decreasing, Stagewise, rate
 
 @generic
 def corrects(correction):
-    """Whether the filter looks at the iterate before, too."""
+    """Whether the filter uses the previous iterate, too."""
 
 
 @generic
@@ -33,7 +33,7 @@ def correction_weight(correction, track, n, blocks):
 class TheoryCorrection(NamedTuple):
     """γ′ = min{ (n − S)/(S (1 − γ)) + 1 − γ, cap }: the theorem's weight [1]_, which asks for γ ≤ ½.
 
-    It makes up for the n/S iterations in which a block waits for its turn. Large weights add noise; in practice a
+    It compensates for the n/S iterations between two updates of a block. Large weights add noise; in practice a
     ``cap`` of one or less does better.
 
     References
@@ -89,7 +89,7 @@ def check_correction(correction: Any, track: float | Decreasing | Stagewise) -> 
 
 
 def first_duals(problem: Problem) -> np.ndarray:
-    """A dual of every block to start from, (n, m)."""
+    """First duals of all blocks, (n, m)."""
     first = np.empty(inner_dim(problem.inner))
     block_start(problem.outer, first)
     return np.tile(first, (inner_count(problem.inner), 1))
@@ -105,7 +105,7 @@ def next_block(order, a, rng):
 
 @register_jitable
 def first_value(u, value, value_prev):
-    """At a block's first sample uᵢ is the value seen, and there is nothing to correct."""
+    """Initialise uᵢ by the first sample of a block, without a correction."""
     for j in range(u.size):
         u[j] = value[j]
         value_prev[j] = value[j]
@@ -131,7 +131,7 @@ def average_into(mean, new, weight):
 def visit_weight(weight, n, blocks):
     """Weight of a block's slope in the mean of its slopes, ``weight`` being that of an iterate in theirs.
 
-    A block is seen in one of n/S iterations, so its mean has n/S times fewer terms.
+    A block is sampled in one of n/S iterations, so its mean has n/S times fewer terms.
     """
     return min(weight * n / blocks, 1.0)
 
