@@ -1,4 +1,4 @@
-"""Worst groups: a linear model whose risk is that of its groups' mean losses."""
+"""Worst groups: linear models under a risk over the mean losses of groups."""
 
 from typing import Any
 

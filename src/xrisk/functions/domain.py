@@ -227,7 +227,7 @@ def _(domain, v):
 
 @register_jitable
 def inner_product(v, w):
-    """⟨v, w⟩; inf as soon as an entry of w is, which a support point is only where v is positive."""
+    """⟨v, w⟩; inf if an entry of w is; a support point is infinite only where v is positive."""
     total = 0.0
     for j in range(v.size):
         if w[j] == np.inf:

@@ -1,4 +1,4 @@
-"""Domains of portfolios: what all weights sum to, and how much they may be in absolute value."""
+"""Domains of portfolios: the sum of the weights, and bounds on their absolute values."""
 
 from typing import NamedTuple
 
@@ -110,9 +110,9 @@ def sums_to(w, total):
 
 @register_jitable
 def shift_to(w, total):
-    """The nearest point with Σ w = total, in place; twice, since the first sum may be of far larger numbers.
+    """The nearest point with Σ w = total, in place; done twice, as the first sum may be of far larger numbers.
 
-    What is there up to rounding stays: a weight of zero is to stay one.
+    A point that has this sum up to rounding is not changed, so that zero weights stay zero.
     """
     for _ in range(2):
         short = total - w.sum()

@@ -1,4 +1,4 @@
-"""What the parameters of a spec may be; the errors say what would be right."""
+"""Checks of the parameters of specs; the errors say what would be right."""
 
 import math
 import numbers
@@ -62,7 +62,7 @@ inside_zero_to_one = number("lie strictly between 0 and 1", lambda x: 0.0 < x < 
 
 
 def norm_strength(name: str, value: Any) -> None:
-    """Refuse what is not a number from zero on whose square is a number too."""
+    """Refuse all but non-negative numbers whose squares do not overflow."""
     non_negative(name, value)
     require(value <= MOST_STRENGTH, name, value, f"at most {MOST_STRENGTH:g}")
 
@@ -84,7 +84,7 @@ def whole_from(least: int) -> Check:
 
 
 def checks(**fields: Check) -> Callable[[Spec], Spec]:
-    """Give a spec the method ``check``, which checks its fields by name; a decorator.
+    """A decorator that gives a spec the method ``check``, which checks its fields by name.
 
     Examples
     --------
@@ -105,18 +105,18 @@ def checks(**fields: Check) -> Callable[[Spec], Spec]:
 
 
 def check_fields(spec: Any, fields: dict[str, Check]) -> None:
-    """Check those fields of a spec that are named."""
+    """Check the named fields of a spec."""
     for name, check in fields.items():
         check(name, getattr(spec, name))
 
 
 def check_spec(spec: Any) -> None:
-    """Check a spec that can be wrong, and so has a method ``check``."""
+    """Check a spec, if it has a method ``check``."""
     getattr(spec, "check", lambda: None)()
 
 
 def flag(name: str, value: Any) -> bool:
-    """The value as a bool; refuse what is neither True nor False: text such as "no" would count as True."""
+    """The value as a bool; refuse all but True and False, as text such as "no" would count as True."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False, got {value!r}")
     return bool(value)

@@ -1,4 +1,4 @@
-"""A penalty with a quadratic around a point: what proximal-point loops and regularised theorems minimise."""
+"""A penalty with a quadratic term around a point, for proximal-point loops and regularised theorems."""
 
 from typing import Any, NamedTuple
 

@@ -169,7 +169,7 @@ def _(rho, n):
 
 @risk_outer.of(CVaRRisk)
 def _(rho, n):
-    return CVaRHinge(max(rho.alpha, 1.0 / n))  # less than one value is the maximum, at no steeper a slope than n
+    return CVaRHinge(max(rho.alpha, 1.0 / n))  # less than one value is the maximum, with slopes of at most n
 
 
 @risk_outer.of(ChiSquareRiskA)
@@ -253,7 +253,7 @@ def chi_square_value(u, f, lift):
 
 @register_jitable
 def chi_square_weights(u, lift, q):
-    """(u − top − θ)₊ over their sum n·lift."""
+    """(u − top − θ)₊, divided by their sum n·lift."""
     top, theta = simplex_threshold(u, u.size * lift)
     for i in range(u.size):
         q[i] = max(float(u[i]) - top - theta, 0.0) / (u.size * lift)

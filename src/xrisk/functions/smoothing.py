@@ -1,10 +1,11 @@
-"""Smooth stand-ins for functions with kinks, for Newton's method: their slopes are interior dual points.
+"""Smooth approximations of functions with kinks, for Newton's method: their slopes are interior dual points.
 
-A loss or outer function made of lines and parabolas is φ(t) = max of v t − bend·v²/2 over v in [lo, hi]. Its stand-in
+A loss or outer function made of lines and parabolas is φ(t) = max of v t − bend·v²/2 over v in [lo, hi]. Its
+approximation
 
     φ_μ(t) = max over v of  v t − bend·v²/2 + μ log(v − lo) + μ log(hi − v)
 
-is smooth, has its slope strictly inside [lo, hi], and v t − φ*(v) falls short of φ(t) by at most μ.
+is smooth, its slope lies strictly inside [lo, hi], and v t − φ*(v) is at most μ below φ(t).
 """
 
 import math
@@ -50,12 +51,12 @@ class PiecewiseOuter(NamedTuple):
 
 @generic
 def smooth_loss(loss, z, y, mu):
-    """(value, slope, curvature) of the stand-in, then ℓ(z, y) and its lower bound slope·z − ℓ*(slope)."""
+    """(value, slope, curvature) of the approximation, then ℓ(z, y) and its lower bound slope·z − ℓ*(slope)."""
 
 
 @generic
 def smooth_outer(f, u, mu):
-    """(slope, curvature) of the stand-in."""
+    """(slope, curvature) of the approximation."""
 
 
 def smoothable_loss(loss: Any) -> Any:

@@ -44,7 +44,7 @@ def worst_case(
     ``"kl"``       max of ⟨q, v⟩ − strength·KL(q) over KL(q) ≤ radius, KL(q) = Σ qᵢ log(qᵢ/pᵢ); either may be left out
     ``"chi2"``     the same with χ²(q) = ½ Σ pᵢ (qᵢ/pᵢ − 1)²
     ``"cvar"``     max of ⟨q, v⟩ over qᵢ ≤ pᵢ/alpha: the mean of the worst share alpha of the losses
-    ``"spectral"`` Σ σᵢ v₍ᵢ₎, the losses from the worst on weighted by ``spectrum``
+    ``"spectral"`` Σ σᵢ v₍ᵢ₎, the losses in descending order, weighted by ``spectrum``
     ============== =====================================================================================================
 
     Parameters
@@ -52,7 +52,7 @@ def worst_case(
     losses : array-like of shape (n,)
         The losses v, finite, of any scale.
     ambiguity : {"kl", "chi2", "cvar", "spectral"}
-        Which distributions are thought possible.
+        The set of distributions.
     alpha : float in (0, 1], optional
         For "cvar".
     radius : float, optional
@@ -63,8 +63,8 @@ def worst_case(
         For "spectral": non-increasing weights, not negative, of k equal shares of the losses, the worst first; scaled
         to a sum of one. With k = n and equal sample weights: the weight of the largest loss, of the second largest, …
     sample_weight : array-like of shape (n,), optional
-        The observed distribution p up to a factor; equal masses 1/n by default. What is below 1e-100 of the largest
-        counts as zero.
+        The observed distribution p up to a factor; equal masses 1/n by default. Weights below 1e-100 of the
+        largest count as zero.
 
     Returns
     -------
@@ -73,9 +73,9 @@ def worst_case(
 
     Notes
     -----
-    On the ball of Kullback–Leibler divergence [1]_ q ∝ p exp(v/λ) with λ ≥ λ₀ from KL(q) = radius by a safeguarded
-    Newton method; of χ² [3]_ q = p (v − η)₊/λ, where only the set of positive weights has to be found; CVaR [2]_ by
-    selection. Each step is one pass over the losses; "spectral" sorts them.
+    On a KL ball [1]_ q ∝ p exp(v/λ), and a safeguarded Newton method finds λ ≥ λ₀ from KL(q) = radius. On a χ² ball
+    [3]_ q = p (v − η)₊/λ, where only the set of positive weights has to be found. CVaR [2]_ is computed by selection.
+    Each step is one pass over the losses; "spectral" sorts them.
 
     References
     ----------
@@ -106,7 +106,7 @@ def worst_case(
 
 
 def _chosen(ambiguity: str, known: dict[str, Any]) -> DistributionSet:
-    """What the word stands for; refuse arguments that do not go with it."""
+    """The set of this name; refuse arguments that it does not take."""
     if ambiguity not in SETS:
         raise ValueError(f"ambiguity must be one of {', '.join(map(repr, SETS))}, got {ambiguity!r}")
     chosen = SETS[ambiguity]
@@ -187,7 +187,7 @@ def _spectral(v: np.ndarray, p: np.ndarray, q: np.ndarray, spectrum: Any) -> tup
 
 @kernel
 def spread_spectrum(v, p, until, q):
-    """Weights of sorted losses v from the mass ``until`` (k + 1,) of the spectrum; equal losses share theirs."""
+    """Weights of sorted losses v from the cumulative spectrum ``until`` (k + 1,); equal losses share their weight."""
     n, k, total, before, start = v.size, until.size - 1, 0.0, 0.0, 0
     for i in range(n):
         total += p[i] if p.size > 0 else 1.0

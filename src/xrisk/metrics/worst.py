@@ -54,7 +54,7 @@ def worst_group_score(
     greater_is_better : bool
         False for a callable that is a loss: then the largest is the worst.
     min_group_size : int
-        Groups of fewer rows are left out: the worst of many small groups is worst by chance. 1 scores them all.
+        Groups of fewer rows are left out, as the worst of many small groups is the worst by chance. 1 keeps all groups.
 
     Returns
     -------
@@ -173,7 +173,7 @@ def cvar(values: Any, alpha: float, sample_weight: Any = None) -> float:
     values : array (n,)
         Losses of samples, or risks of groups.
     alpha : float in (0, 1]
-        1 gives the mean; 1/n and less give the maximum.
+        1 gives the mean; 1/n or less gives the maximum.
     sample_weight : array (n,), optional
         Weights of the values; ``alpha`` is a fraction of their sum.
 

@@ -143,7 +143,7 @@ def normalise_logs(logy):
 
 @register_jitable
 def add_shifted(u, y0, tau, y):
-    """y₀ + (u − max u)/τ into ``y``: u/τ itself may overflow; what a simplex cannot reach is cut at −1e290."""
+    """y₀ + (u − max u)/τ into ``y``: u/τ itself may overflow; values that no simplex reaches are clipped at −1e290."""
     top = float(u.max())
     for k in range(u.size):
         y[k] = max(y0[k] + (float(u[k]) - top) / tau, -1e290)

@@ -76,7 +76,7 @@ class ExponentialLoss(NamedTuple):
 
 
 class MarginLoss(NamedTuple):
-    """ℓ(z, y) = −y z: the label is folded into an inner function that is affine.
+    """ℓ(z, y) = −y z: an affine inner function contains the label.
 
     Examples
     --------

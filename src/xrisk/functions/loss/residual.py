@@ -55,7 +55,7 @@ class Absolute(NamedTuple):
 
 @checks(quantile=inside_zero_to_one)
 class Pinball(NamedTuple):
-    """ℓ(z, y) = q (y − z)₊ + (1 − q) (z − y)₊: its mean is least at the q-quantile of y.
+    """ℓ(z, y) = q (y − z)₊ + (1 − q) (z − y)₊: its mean is smallest at the q-quantile of y.
 
     Examples
     --------

@@ -32,8 +32,8 @@ from xrisk.functions.special import clip
 class Smoothed(NamedTuple):
     """f_ν(u) = min_z f(z) + (z − u)² / (2ν) = max_y y u − f*(y) − (ν/2) y², for any scalar outer function f.
 
-    Its curvature takes f to have a kink wherever f″(z) = 0 although the slope is inside the domain of f*; that
-    holds for every outer function here, not for one with several kinks.
+    Its curvature assumes that f has a kink wherever f″(z) = 0 and the slope is inside the domain of f*. This holds for
+    all outer functions here, but not for one with several kinks.
 
     Examples
     --------

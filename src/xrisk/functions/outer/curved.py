@@ -182,7 +182,7 @@ def _(f, u, y0, tau):
     if z < -40.0:
         return exp(w / f.tau)  # τ y is too small to matter, and ω(z) might underflow
     if math.isinf(z):
-        return w / tau  # w/f.tau overflowed, and log ω is lost beside ω
+        return w / tau  # w/f.tau overflowed, and log ω is negligible next to ω
     return f.tau / tau * wright_omega(z)
 
 

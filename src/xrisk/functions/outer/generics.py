@@ -1,4 +1,4 @@
-"""The verbs of a scalar outer function f(u); every outer function implements them, or takes the default."""
+"""The verbs of a scalar outer function f(u); every outer function implements them or has the default."""
 # mypy: disable-error-code="empty-body"
 
 from typing import Any

@@ -65,7 +65,7 @@ class Identity(NamedTuple):
 
 @register_jitable
 def kink_prox(u, s, slopes, at):
-    """prox of max of y (u − at) over y between two slopes; exactly ``at`` where it sticks to the kink."""
+    """prox of max of y (u − at) over y between two slopes; exactly ``at`` if that is the minimiser."""
     lo, hi = slopes
     return max(u - s * hi, min(u - s * lo, at))
 
