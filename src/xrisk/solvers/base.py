@@ -288,6 +288,7 @@ def checked(solver: Any, n: int) -> Any:
     solver = canonical(solver._replace(**counts))
     known = {**CHECKS, **OWN_CHECKS.get(type(solver), {})}
     check_fields(solver, {name: known[name] for name in solver._fields if name in known})
+    check_spec(solver)
     if not 1 <= getattr(solver, "blocks", 1) <= n:
         raise ValueError(f"blocks must lie between 1 and the number of inner functions, {n}, got {solver.blocks}")
     return solver

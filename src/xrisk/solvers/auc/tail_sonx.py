@@ -20,7 +20,6 @@ from xrisk.solvers.shared.thresholds import (
     first_thresholds,
     move_tail,
     past_value,
-    prepare_two_way,
     same_rows,
     sample_sides,
     track_tail,
@@ -121,10 +120,9 @@ class TailSONX(NamedTuple):
             theory=(LIPSCHITZ_INNER,),
         )
 
-    def prepare(self, problem: Problem) -> tuple[Problem, "TailSONX"]:
-        problem, solver = prepare_two_way(problem, self)
-        check_correction(solver.correction, solver.track)
-        return problem, solver
+    def check(self) -> None:
+        """Refuse a correction that does not go with the weight of new values."""
+        check_correction(self.correction, self.track)
 
     def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> TailSONXState:
         s, level = first_thresholds(self.first, problem, w)

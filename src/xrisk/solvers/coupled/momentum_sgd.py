@@ -4,11 +4,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.functions import Identity, prox
-from xrisk.inner.oracle import Oracles, batch_vjp, draw, inner_count, inner_pooled, inner_shares, new_batch
+from xrisk.functions import prox
+from xrisk.inner.oracle import Oracles, batch_vjp, draw, inner_pooled, new_batch
 from xrisk.problem import Problem
-from xrisk.solvers.base import AS_STATED, prepare_as_stated
 from xrisk.solvers.card import POOLED, MethodCard
+from xrisk.solvers.coupled.sgd import MEAN_OF_ROWS
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
 from xrisk.solvers.shared.rows import EQUAL_MASSES
@@ -78,21 +78,14 @@ class MomentumSGD(NamedTuple):
             needs=(POOLED, EQUAL_MASSES),
         )
 
-    def prepare(self, problem: Problem) -> tuple[Problem, "MomentumSGD"]:
-        problem, solver = prepare_as_stated(problem, self)
-        return problem._replace(outer=Identity()), solver
-
     def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> MomentumSGDState:
         return MomentumSGDState(w.copy(), np.zeros(w.size), w.copy(), 0)
-
-    def dual(self, problem: Problem, state: MomentumSGDState) -> np.ndarray:
-        return inner_count(problem.inner) * inner_shares(problem.inner)
 
     def oracles(self, problem: Problem, t: int) -> Oracles:
         return Oracles(values=0, gradients=t * self.batch)
 
 
-@method(AS_STATED, {"sgd-momentum": MomentumSGD()})
+@method(MEAN_OF_ROWS, {"sgd-momentum": MomentumSGD()})
 def momentumsgd_steps(problem, state, solver, n_steps, rng):
     w, v, w_mean, t0 = state
     g, r = inner_pooled(problem.inner), problem.penalty

@@ -16,7 +16,7 @@ from xrisk.inner.oracle import (
     shares_batch,
 )
 from xrisk.problem import Problem
-from xrisk.solvers.base import COUPLED, prepare_coupled
+from xrisk.solvers.base import COUPLED
 from xrisk.solvers.card import LIPSCHITZ_OUTER, SMOOTH_INNER, SMOOTH_OUTER, MethodCard
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
@@ -189,10 +189,9 @@ class MSVR(NamedTuple):
             theory=(LIPSCHITZ_OUTER, SMOOTH_INNER),
         )
 
-    def prepare(self, problem: Problem) -> tuple[Problem, "MSVR"]:
-        problem, solver = prepare_coupled(problem, self)
-        check_correction(solver.correction, solver.track)
-        return problem, solver
+    def check(self) -> None:
+        """Refuse a correction that does not go with the weight of new values."""
+        check_correction(self.correction, self.track)
 
     def init(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> MSVRState:
         n, y = inner_count(problem.inner), first_duals(problem)

@@ -128,9 +128,12 @@ class SnapshotMSVR(NamedTuple):
             theory=(LIPSCHITZ_OUTER, SMOOTH_INNER),
         )
 
+    def check(self) -> None:
+        """Refuse a correction that does not go with the weight of new values."""
+        check_correction(self.correction, self.track)
+
     def prepare(self, problem: Problem) -> tuple[Problem, "SnapshotMSVR"]:
         problem, solver = prepare_coupled(problem, self)
-        check_correction(solver.correction, solver.track)
         sampled = solver.blocks * solver.batch * inner_dim(problem.inner)
         return problem, solver._replace(epoch=settled_epoch(self.epoch, problem, sampled))
 

@@ -15,19 +15,46 @@ from xrisk.inner.oracle import (
     inner_shares,
     new_batch,
     shares_batch,
-    uniform_index,
 )
 from xrisk.problem import Problem
-from xrisk.solvers.base import AS_STATED, prepare_as_stated
+from xrisk.solvers.base import Form, parameters_alone, prepare_as_stated
 from xrisk.solvers.card import POOLED, MethodCard
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
+from xrisk.solvers.shared.tracking import average_into, next_block
 
 
 class SGDState(NamedTuple):
     w: np.ndarray  # iterate
     w_mean: np.ndarray  # average of the iterates
     t: int  # iterations done
+
+
+class UpweightedSGDState(NamedTuple):
+    w: np.ndarray  # iterate
+    w_mean: np.ndarray  # average of the iterates
+    order: np.ndarray  # (n,) a permutation of the blocks; its head is the present sample
+    t: int  # iterations done
+
+
+def prepare_mean(problem: Problem, solver: Any) -> tuple[Problem, Any]:
+    """`prepare_as_stated` for methods of the mean of the inner functions, without its outer function or risk."""
+    problem, solver = prepare_as_stated(problem, solver)
+    return problem._replace(outer=Identity()), solver
+
+
+def shares_as_duals(problem: Problem, w: np.ndarray) -> np.ndarray:
+    """n times the shares of the groups in the pool of all rows."""
+    return inner_count(problem.inner) * inner_shares(problem.inner)
+
+
+def unit_duals(problem: Problem, w: np.ndarray) -> np.ndarray:
+    """Ones: all inner functions have the same weight."""
+    return np.ones((inner_count(problem.inner), inner_dim(problem.inner)))
+
+
+MEAN_OF_ROWS = Form(prepare_mean, parameters_alone, shares_as_duals)
+MEAN_OF_GROUPS = Form(prepare_mean, parameters_alone, unit_duals)
 
 
 class SGD(NamedTuple):
@@ -86,15 +113,8 @@ class SGD(NamedTuple):
             needs=(POOLED,),
         )
 
-    def prepare(self, problem: Problem) -> tuple[Problem, "SGD"]:
-        problem, solver = prepare_as_stated(problem, self)
-        return problem._replace(outer=Identity()), solver
-
     def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> SGDState:
         return SGDState(w.copy(), w.copy(), 0)
-
-    def dual(self, problem: Problem, state: SGDState) -> np.ndarray:
-        return inner_count(problem.inner) * inner_shares(problem.inner)
 
     def oracles(self, problem: Problem, t: int) -> Oracles:
         return Oracles(values=0, gradients=t * self.batch)
@@ -162,28 +182,11 @@ class UpweightedSGD(NamedTuple):
             rate="convex 1/ε², strongly convex 1/(με), both for the mean of the inner functions",
         )
 
-    def prepare(self, problem: Problem) -> tuple[Problem, "UpweightedSGD"]:
-        problem, solver = prepare_as_stated(problem, self)
-        return problem._replace(outer=Identity()), solver
-
-    def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> "UpweightedSGDState":
+    def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> UpweightedSGDState:
         return UpweightedSGDState(w.copy(), w.copy(), np.arange(inner_count(problem.inner)), 0)
 
-    def solution(self, state: "UpweightedSGDState") -> np.ndarray:
-        return state.w_mean
 
-    def dual(self, problem: Problem, state: "UpweightedSGDState") -> np.ndarray:
-        return np.ones((inner_count(problem.inner), inner_dim(problem.inner)))
-
-
-class UpweightedSGDState(NamedTuple):
-    w: np.ndarray  # iterate
-    w_mean: np.ndarray  # average of the iterates
-    order: np.ndarray  # (n,) a permutation of the blocks; its head is the present sample
-    t: int  # iterations done
-
-
-@method(AS_STATED, {"sgd": SGD()})
+@method(MEAN_OF_ROWS, {"sgd": SGD()})
 def sgd_steps(problem, state, solver, n_steps, rng):
     w, w_mean, t0 = state
     g, r = inner_pooled(problem.inner), problem.penalty
@@ -198,12 +201,11 @@ def sgd_steps(problem, state, solver, n_steps, rng):
         for j in range(w.size):
             w[j] -= step * grad[j]
         prox(r, w, step)
-        for j in range(w.size):
-            w_mean[j] += weight * (w[j] - w_mean[j])
+        average_into(w_mean, w, weight)
     return SGDState(w, w_mean, t0 + n_steps)
 
 
-@method(AS_STATED, {"sgd-uw": UpweightedSGD()})
+@method(MEAN_OF_GROUPS, {"sgd-uw": UpweightedSGD()})
 def upweightedsgd_steps(problem, state, solver, n_steps, rng):
     w, w_mean, order, t0 = state
     g, r = problem.inner, problem.penalty
@@ -214,14 +216,12 @@ def upweightedsgd_steps(problem, state, solver, n_steps, rng):
         for j in range(w.size):
             grad[j] = 0.0
         for a in range(solver.blocks):
-            b = uniform_index(rng, a, order.size)
-            order[a], order[b] = order[b], order[a]
+            i = next_block(order, a, rng)
             if a == 0 or not shares_batch(g):
-                batch = draw(g, order[a], rng, batch)
-            batch_vjp(g, order[a], w, batch, one, 1.0 / solver.blocks, grad)
+                batch = draw(g, i, rng, batch)
+            batch_vjp(g, i, w, batch, one, 1.0 / solver.blocks, grad)
         for j in range(w.size):
             w[j] -= step * grad[j]
         prox(r, w, step)
-        for j in range(w.size):
-            w_mean[j] += weight * (w[j] - w_mean[j])
+        average_into(w_mean, w, weight)
     return UpweightedSGDState(w, w_mean, order, t0 + n_steps)

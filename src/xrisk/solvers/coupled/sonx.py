@@ -15,7 +15,7 @@ from xrisk.inner.oracle import (
     shares_batch,
 )
 from xrisk.problem import Problem
-from xrisk.solvers.base import COUPLED, prepare_coupled
+from xrisk.solvers.base import COUPLED
 from xrisk.solvers.card import LIPSCHITZ_OUTER, MONOTONE_OUTER, MethodCard
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
@@ -111,10 +111,9 @@ class SONX(NamedTuple):
             theory=(MONOTONE_OUTER, LIPSCHITZ_OUTER),
         )
 
-    def prepare(self, problem: Problem) -> tuple[Problem, "SONX"]:
-        problem, solver = prepare_coupled(problem, self)
-        check_correction(solver.correction, solver.track)
-        return problem, solver
+    def check(self) -> None:
+        """Refuse a correction that does not go with the weight of new values."""
+        check_correction(self.correction, self.track)
 
     def init(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> SONXState:
         n, y = inner_count(problem.inner), first_duals(problem)

@@ -5,6 +5,7 @@
 With γ′ = 0 this is the moving average of SOX, with γ′ > 0 the filter of MSVR, with γ′ = 1 − γ that of STORM.
 """
 
+import numbers
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,10 +80,10 @@ CHOICES.append(corrects)
 
 def check_correction(correction: Any, track: float | Decreasing | Stagewise) -> None:
     """Refuse a γ′ that is neither a non-negative number nor the theory's, which is infinite at γ = 1."""
-    if not corrects.implemented(correction):
-        raise TypeError(f"correction must be a number or TheoryCorrection(), got {correction!r}")
-    if isinstance(correction, float):
+    if isinstance(correction, numbers.Real):
         non_negative("correction", correction)
+    elif not corrects.implemented(correction):
+        raise TypeError(f"correction must be a number or TheoryCorrection(), got {correction!r}")
     else:
         check_spec(correction)
         require(rate(track, 0) < 1.0, "track", track, f"below 1 for {correction!r}")
