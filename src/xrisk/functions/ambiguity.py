@@ -257,13 +257,13 @@ def _(risk, p, q):
 @kernel
 def under_caps(p, alpha, q):
     """Clip q at p/alpha, and distribute what was clipped in proportion to what is left below the caps."""
-    total, room, kept = (p.sum() if p.size > 0 else float(q.size)), 0.0, 0.0
+    total, spare, kept = (p.sum() if p.size > 0 else float(q.size)), 0.0, 0.0
     for i in range(q.size):
         cap = min((p[i] if p.size > 0 else 1.0) / total / alpha, 1.0)
         q[i] = min(q[i], cap)
         kept += q[i]
-        room += cap - q[i]
-    part = min(max(1.0 - kept, 0.0) / room, 1.0) if room > 0.0 else 0.0
+        spare += cap - q[i]
+    part = min(max(1.0 - kept, 0.0) / spare, 1.0) if spare > 0.0 else 0.0
     for i in range(q.size):
         cap = min((p[i] if p.size > 0 else 1.0) / total / alpha, 1.0)
         q[i] = min(q[i] + part * (cap - q[i]), cap)

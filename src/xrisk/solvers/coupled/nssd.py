@@ -105,7 +105,7 @@ class NSSD(NamedTuple):
 def nssd_steps(problem, state, solver, n_steps, rng):
     w, w_prev, y, w_mean, y_mean, order, t0 = state
     g, f, r = problem
-    value, room = np.empty(y.shape[1]), (np.zeros(y.shape[1]), np.empty(w.size))
+    value, workspace = np.empty(y.shape[1]), (np.zeros(y.shape[1]), np.empty(w.size))
     ahead, grad = np.empty(w.size), np.empty(w.size)
     batch, batch_grad = new_batch(g, solver.batch), new_batch(g, solver.batch)
     for t in range(t0, t0 + n_steps):
@@ -120,7 +120,7 @@ def nssd_steps(problem, state, solver, n_steps, rng):
                 batch = draw(g, i, rng, batch)
                 batch_grad = draw(g, i, rng, batch_grad) if a < solver.blocks else batch_grad
             batch_value(g, i, w, batch, value)
-            add_jvp(g, i, w, batch, ahead, room, value)
+            add_jvp(g, i, w, batch, ahead, workspace, value)
             block_dual_step(f, value, y[i], tau, y[i])
             average_into(y_mean[i], y[i], weight)
             if a < solver.blocks:

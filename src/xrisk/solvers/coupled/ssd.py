@@ -122,7 +122,7 @@ class SSD(NamedTuple):
 def ssd_steps(problem, state, solver, n_steps, rng):
     w, w_prev, p, u, w_mean, y_mean, order, t0 = state
     g, f, r = problem
-    value, y, room = np.empty(u.shape[1]), np.empty(u.shape[1]), (np.zeros(u.shape[1]), np.empty(w.size))
+    value, y, workspace = np.empty(u.shape[1]), np.empty(u.shape[1]), (np.zeros(u.shape[1]), np.empty(w.size))
     ahead, grad = np.empty(w.size), np.empty(w.size)
     batch, batch_grad = new_batch(g, solver.batch), new_batch(g, solver.batch)
     for t in range(t0, t0 + n_steps):
@@ -140,7 +140,7 @@ def ssd_steps(problem, state, solver, n_steps, rng):
                 batch = draw(g, i, rng, batch)
                 batch_grad = draw(g, i, rng, batch_grad) if a < solver.blocks else batch_grad
             batch_value(g, i, p, batch, value)
-            add_jvp(g, i, p, batch, ahead, room, value)
+            add_jvp(g, i, p, batch, ahead, workspace, value)
             average_into(u[i], value, track)
             block_slope(f, u[i], y)
             average_into(y_mean[i], y, weight)

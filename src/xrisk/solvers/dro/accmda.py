@@ -61,7 +61,7 @@ def onto_simplex(q, least):
 
 
 @register_jitable
-def bent_weights(q, mu, out):
+def entropic_weights(q, mu, out):
     """argmin ½‖p − q‖² + μ KL(p) over the simplex into ``out``: pᵢ = μω((qᵢ − ν)/μ − log μ), ν by Newton's method.
 
     Σ p is convex and falls with ν, and is at least 1 at the first one: the iterates rise to the solution.
@@ -106,8 +106,8 @@ def onto_kl_ball(q, radius, out):
 
 @register_jitable
 def log_divergence(q, log_mu, out):
-    """log KL of `bent_weights`."""
-    bent_weights(q, math.exp(log_mu), out)
+    """log KL of `entropic_weights`."""
+    entropic_weights(q, math.exp(log_mu), out)
     return math.log(max(kl_divergence(np.empty(0), out), 1e-300))
 
 

@@ -138,13 +138,13 @@ def drawn_level(levels, rng):
 def fastdromlmc_steps(problem, state, solver, n_steps, rng):
     w, v, w_mean, rows, t0 = state
     g, rho, r = problem
-    room, grad = new_rows(g, solver.batch * 2**solver.levels), np.empty(w.size)
+    workspace, grad = new_rows(g, solver.batch * 2**solver.levels), np.empty(w.size)
     for t in range(t0, t0 + n_steps):
         step = rate(solver.step, t)
         level, chance = drawn_level(solver.levels, rng)
         m = solver.batch * 2**level
         rows += m
-        batch = rows_between(room, 0, m)
+        batch = rows_between(workspace, 0, m)
         draw_rows(g, rho, rng, batch)
         read_losses(g, w, batch, batch.losses)
         fill_zero(batch.scales)

@@ -10,7 +10,7 @@ RECENT = 3  # the latest cuts, which always stay
 
 
 def with_cut(cuts: Cuts, share: np.ndarray, cut: Cut, w: np.ndarray, scale: np.ndarray) -> tuple[Cuts, np.ndarray]:
-    """The cuts with one more, the last, and their shares (room,).
+    """The cuts with one more, the last, and their shares (capacity,).
 
     If the bundle is full, the unused cut with the lowest value at w is dropped; if all are used, the two with the least
     shares are merged, which does not change the bound of the mixture.
