@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from xrisk import functions, inner, solvers
 from xrisk.applications import group_dro
 from xrisk.certificate import Certificate, certify
+from xrisk.functions.worst_case import WorstCase, worst_case
 from xrisk.problem import Problem
 from xrisk.run import Budget, Checkpoint, Result, Stop, Trace, minimize, resume
-from xrisk.worst import WorstCase, worst_case
 
 if TYPE_CHECKING:
     from xrisk import datasets, metrics, race

@@ -53,7 +53,7 @@ def test_the_table_of_methods_breaks_no_word(width):
 def test_methods_tells_all_about_one():
     done = run("methods", "sox")
     assert "uᵢ ← (1 − γ) uᵢ + γ g(x_t; 𝓑)" in done.output
-    assert "source: verified" in done.output
+    assert "source: as published" in done.output
 
 
 def test_methods_says_which_apply_to_a_problem_and_why_others_do_not():

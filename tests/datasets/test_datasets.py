@@ -90,11 +90,11 @@ def test_without_decay_groups_are_of_one_size():
 
 
 WRONG = {
-    "few rows": (lambda: make_spurious(3), "n must be an integer of at least 8, got 3"),
-    "half a row": (lambda: make_spurious(10.5), "n must be an integer"),
+    "few rows": (lambda: make_spurious(3), "n must be at least 8, got 3"),
+    "half a row": (lambda: make_spurious(10.5), "n must be a whole number"),
     "agreement": (lambda: make_spurious(agreement=1.0), "agreement must be between 0 and 1, got 1.0"),
-    "no core": (lambda: make_spurious(n_core=0), "n_core must be an integer of at least 1"),
-    "rows for groups": (lambda: make_groups(10, n=19), "n must be an integer of at least 20, got 19"),
+    "no core": (lambda: make_spurious(n_core=0), "n_core must be at least 1"),
+    "rows for groups": (lambda: make_groups(10, n=19), "n must be at least 20, got 19"),
     "decay": (lambda: make_groups(decay=-1.0), "decay must be finite and not negative, got -1.0"),
     "split": (lambda: load_adult("dev"), "split must be 'train', 'validation' or 'test', got 'dev'"),
     "validation": (lambda: load_adult("validation"), "needs random_state"),
@@ -292,9 +292,9 @@ def test_the_same_seed_makes_the_same_decision_process():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"n_states": 0}, "n_states must be an integer of at least 1, got 0"),
-        ({"n_features": 0}, "n_features must be an integer of at least 1, got 0"),
-        ({"successors": 0}, "successors must be an integer of at least 1, got 0"),
+        ({"n_states": 0}, "n_states must be at least 1, got 0"),
+        ({"n_features": 0}, "n_features must be at least 1, got 0"),
+        ({"successors": 0}, "successors must be at least 1, got 0"),
         ({"n_states": 3, "successors": 4}, "successors must be at most n_states=3, got 4"),
     ],
 )
@@ -333,5 +333,5 @@ def test_generated_returns_have_a_market_in_common():
     returns = make_returns(2000, 10, random_state=0).returns
     assert np.corrcoef(returns.T).mean() > 0.2
     assert 0.0 < returns.mean() < 0.02
-    with pytest.raises(ValueError, match="n_assets must be an integer of at least 1, got 0"):
+    with pytest.raises(ValueError, match="n_assets must be at least 1, got 0"):
         make_returns(10, 0)

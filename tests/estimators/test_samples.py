@@ -159,7 +159,7 @@ def test_a_sampled_solver_reports_the_worst_case_at_its_solution():
         ({"radius": float("nan")}, "radius must be finite, got nan"),
         ({"strength": 0.0}, "lam must be positive|strength must be positive"),
         ({"radius": "a"}, "radius must be a number, got 'a'"),
-        ({"ambiguity": "cvar", "alpha": 0.0}, r"alpha must be in \(0, 1\], got 0.0"),
+        ({"ambiguity": "cvar", "alpha": 0.0}, r"alpha must lie in \(0, 1\], got 0.0"),
         ({"ambiguity": "cvar", "alpha": None}, "needs alpha"),
         ({"ambiguity": "cvar", "radius": 0.5}, "radius is not for ambiguity='cvar', which takes alpha, got 0.5"),
         ({"outlier_fraction": 0.5}, "outlier_fraction must be at least 0 and below 0.5, got 0.5"),

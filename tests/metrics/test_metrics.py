@@ -16,8 +16,8 @@ from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from xrisk.data.grouping import encode_groups
 from xrisk.datasets import make_spurious
-from xrisk.grouping import encode_groups
 from xrisk.metrics import (
     GroupRow,
     cvar,

@@ -19,9 +19,9 @@ generic
 sources
 compile
 lanes
-registry  files  grouping
+registry  files
 functions  data
-inner  worst
+inner
 problem
 certificate
 solvers.card  solvers.schedules
@@ -101,7 +101,7 @@ INSIDE = {
     "cli": "options screen app",
     "data": "threads rows products",
     "estimators": "parameters callbacks proving base groups tasks",
-    "functions": "parameters simplex loss outer penalty smoothing risk ambiguity worst",
+    "functions": "parameters simplex loss outer penalty smoothing risk ambiguity smoothed_worst",
     "inner": "oracle models visitors passes groups group_passes samples",
     "metrics": "arguments report groups partial_auc resampling",
     "objectives": "shared worst_groups",

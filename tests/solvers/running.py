@@ -31,9 +31,9 @@ def iterates(stated, solver, steps=50, seed=0):
 
 
 def kernel_of(solver):
-    """The kernel of a solver, by its name."""
-    module = importlib.import_module(type(solver).__module__)
-    return getattr(module, f"{type(solver).__name__.lower()}_steps")
+    """The kernel of a solver, by its name; two methods of one iteration, I and II or 1 and 2, share theirs."""
+    module, name = importlib.import_module(type(solver).__module__), type(solver).__name__.lower()
+    return vars(module).get(f"{name}_steps") or getattr(module, f"{name.rstrip('i12')}_steps")
 
 
 def plain_iterates(stated, solver, steps=50, seed=0, **changes):

@@ -131,7 +131,7 @@ def test_vector_blocks_are_not_smoothed():
         ({"length": 0}, "length must be at least 1, got 0"),
         ({"smoothing": -1.0}, "smoothing must be positive, got -1.0"),
         ({"momentum": 1.5}, r"momentum must lie in \(0, 1\], got 1.5"),
-        ({"momentum": Decreasing(0.5)}, "momentum must be positive, got Decreasing"),
+        ({"momentum": Decreasing(0.5)}, "momentum must lie in \\(0, 1\\], got Decreasing"),
         ({"outer_step": 0.0}, "outer_step must be positive, got 0.0"),
         ({"solver": ALEXR(theta=2.0)}, "theta must lie between 0 and 1, got 2.0"),
     ],

@@ -32,9 +32,7 @@ from xrisk.run.checkpoint import leaves
 from xrisk.solvers import (
     ASCDRO,
     PGSMD2,
-    RASCDRO,
     RECOVER,
-    RSCDRO,
     SCDRO,
     SCENT,
     SPD,
@@ -46,9 +44,11 @@ from xrisk.solvers import (
     Lengthening,
     MomentumSGD,
 )
+from xrisk.solvers.catalogue import CATALOGUE
 from xrisk.solvers.dro.accmda import onto_kl_ball
 from xrisk.solvers.shared.rows import largest_temperature, storm_scale
 
+RSCDRO, RASCDRO = CATALOGUE["rscdro"], CATALOGUE["rascdro"]
 BALL = {"radius": 0.2, "low": 0.05, "first": 0.7}
 STEPS = {"step": 0.1, "temperature_step": 0.05, "track": 0.3}
 
@@ -245,8 +245,8 @@ KL_METHODS = [
     SCDRO(1e-3, 1e-3),
     ASCDRO(1e-3, 1e-3),
     ASCDRO(0.5, 1e-3, 0.01, batch=1),
-    RSCDRO(SCDRO(1e-3, 1e-3, strength=0.1), 7),
-    RASCDRO(ASCDRO(1e-3, 1e-3, strength=0.1), 7),
+    RSCDRO._replace(solver=SCDRO(1e-3, 1e-3, strength=0.1), length=7),
+    RASCDRO._replace(solver=ASCDRO(1e-3, 1e-3, strength=0.1), length=7),
     FastDRO(1e-3, batch=8),
     FastDROMLMC(1e-3, batch=4),
     DualSGM(1e-3, 1e-3, 1e-3),
@@ -304,7 +304,7 @@ def test_scdro_equals_sixty_digits():
     np.testing.assert_allclose(state.z, [float(x) for x in [*V, U]], rtol=1e-7)
 
 
-CONSTANT = [SCDRO(), ASCDRO(), RSCDRO(), FastDRO(), FastDROMLMC(), DualSGM(), SCENT(), RECOVER()]
+CONSTANT = [SCDRO(), ASCDRO(), RSCDRO, FastDRO(), FastDROMLMC(), DualSGM(), SCENT(), RECOVER()]
 
 
 @pytest.mark.parametrize("solver", CONSTANT, ids=lambda solver: type(solver).__name__)
@@ -358,7 +358,7 @@ def test_scdro_converges_for_many_classes_and_regression(inner):
 EQUAL = np.full(60, 1.0 / 60.0)
 
 
-@pytest.mark.parametrize("solver", [*CONSTANT[:-1], RASCDRO()], ids=lambda solver: type(solver).__name__)
+@pytest.mark.parametrize("solver", [*CONSTANT[:-1], RASCDRO], ids=lambda solver: type(solver).__name__)
 def test_equal_masses_are_none(solver, plain):
     risks = KLRisk(0.5), WithMasses(KLRisk(0.5), EQUAL)
     runs = [xrisk.minimize(row_risk(risk), solver, budget=xrisk.Budget(iterations=15), rng=0) for risk in risks]
@@ -394,7 +394,7 @@ def chi_ball_optimum(radius):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("solver", "gap"),
-    [(PGSMD2(), 2e-3), (AccMDA(), 2e-3), (SPD(), 5e-3), (FastDROMLMC(), 2e-3), (RASCDRO(), 1e-3)],
+    [(PGSMD2(), 2e-3), (AccMDA(), 2e-3), (SPD(), 5e-3), (FastDROMLMC(), 2e-3), (RASCDRO, 1e-3)],
     ids=lambda value: type(value).__name__,
 )
 def test_the_optimum_over_a_kl_ball_is_reached(solver, gap):
@@ -469,19 +469,19 @@ def test_where_nothing_but_rounding_is_left_the_batch_stands_alone():
     ("solver", "risk", "words"),
     [
         (SCDRO(), CVaRRisk(0.3), "SCDRO needs a KL risk, got CVaRRisk"),
-        (RASCDRO(), CVaRRisk(0.3), "ASCDRO needs a KL risk"),
+        (RASCDRO, CVaRRisk(0.3), "ASCDRO needs a KL risk"),
         (SCENT(), KLBallRisk(), "SCENT needs KLRisk, got KLBallRisk"),
         (RECOVER(), WithMasses(KLRisk(), masses()), "RECOVER needs equal masses, got WithMasses"),
         (SPD(), WithMasses(KLRisk(), masses()), "SPD needs equal masses, got WithMasses"),
         (MomentumSGD(), WithMasses(KLRisk(), masses()), "SGD with momentum needs equal masses"),
         (SCDRO(temperature_step=0.0), KLRisk(), "temperature_step must be positive, got 0.0"),
-        (SCDRO(strength=-1.0), KLRisk(), "strength must be non-negative, got -1.0"),
+        (SCDRO(strength=-1.0), KLRisk(), "strength must be finite and not negative, got -1.0"),
         (DualSGM(slack=0.0), KLRisk(), "slack must be positive, got 0.0"),
         (FastDRO(inertia=1.0), KLRisk(), r"inertia must lie in \[0, 1\), got 1.0"),
         (FastDROMLMC(batch=5), KLRisk(), "batch must be even, got 5"),
         (FastDROMLMC(levels=0), KLRisk(), "levels must be at least 1, got 0"),
         (SPD(least=1.0), KLRisk(), "least must lie strictly between 0 and 1, got 1.0"),
-        (RSCDRO(factor=2.0), KLRisk(), r"factor must lie in \(0, 1\], got 2.0"),
+        (RSCDRO._replace(step_factor=2.0), KLRisk(), r"step_factor must lie in \(0, 1\], got 2.0"),
         (AccMDA(mixing=2.0), KLRisk(), r"mixing must lie in \(0, 1\], got 2.0"),
     ],
     ids=str,

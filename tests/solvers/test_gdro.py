@@ -125,8 +125,8 @@ def test_tinf_takes_the_maximum_alone():
 @pytest.mark.parametrize(
     ("bandit", "sentence"),
     [
-        (EXP3P(bias=-0.1), "bias must not be negative, got -0.1"),
-        (EXP3P(bias=np.nan), "bias must not be negative, got nan"),
+        (EXP3P(bias=-0.1), "bias must be finite and not negative, got -0.1"),
+        (EXP3P(bias=np.nan), "bias must be finite and not negative, got nan"),
         (EXP3P(exploration=1.5), "exploration must lie between 0 and 1, got 1.5"),
         (TINF(top=0.0), "top must be positive, got 0.0"),
     ],

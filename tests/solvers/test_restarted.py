@@ -67,7 +67,7 @@ def test_factors_outside_their_range_are_refused(field, factor):
         (1.5, 2.0, "length must be a whole number, got 1.5"),
         ("long", 2.0, "length must be a whole number, got 'long'"),
         (10, 0.5, "growth must be at least 1, got 0.5"),
-        (10, np.inf, "growth must be at least 1, got inf"),
+        (10, np.inf, "growth must be finite, got inf"),
         (10, None, "growth must be at least 1, got None"),
     ],
 )

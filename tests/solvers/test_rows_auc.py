@@ -88,7 +88,7 @@ def test_the_solution_begins_with_the_parameters():
     [
         (PAUCI(step=0.0), ValueError, "step must be positive, got 0.0"),
         (PAUCI(kappa=-1.0), ValueError, "kappa must be positive, got -1.0"),
-        (PAUCI(omega=-1.0), ValueError, "omega must not be negative, got -1.0"),
+        (PAUCI(omega=-1.0), ValueError, "omega must be finite and not negative, got -1.0"),
         (PAUCI(scale=3.0), ValueError, "delay must be at least 27 for that scale and decay, got 10.0"),
         (AUCM(margin=0.0), ValueError, "margin must be positive, got 0.0"),
         (CrossEntropy(weights=2), TypeError, r"weights must be EqualRows\(\) or EqualClasses\(\), got 2"),

@@ -69,7 +69,7 @@ def tracking_error(solver):
 
 
 def test_a_negative_correction_is_refused():
-    with pytest.raises(ValueError, match=r"correction must not be negative, got -0\.5"):
+    with pytest.raises(ValueError, match=r"correction must be finite and not negative, got -0\.5"):
         SONX(correction=-0.5).prepare(cvar())
 
 

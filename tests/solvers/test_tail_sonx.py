@@ -54,7 +54,7 @@ def test_the_correction_of_the_theorem_is_a_number():
 @pytest.mark.parametrize(
     ("solver", "words"),
     [
-        (TailSONX(correction=-1.0), "correction must not be negative, got -1.0"),
+        (TailSONX(correction=-1.0), "correction must be finite and not negative, got -1.0"),
         (TailSONX(track=2.0), r"track must lie in \(0, 1\], got 2.0"),
         (TailSONX(tail_step=-1.0), "tail_step must be positive, got -1.0"),
         (TailSONEX(nu=0.0), "nu must be positive, got 0.0"),

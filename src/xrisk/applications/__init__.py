@@ -1,4 +1,4 @@
-"""Problems by name: what people want to minimise, from arrays."""
+"""Applications: problems built from arrays."""
 
 from xrisk.applications.arguments import AMBIGUITIES, CLASS_LOSSES, DIVERGENCES, LOSSES, NUMBER_LOSSES
 from xrisk.applications.groups import group_dro, group_index

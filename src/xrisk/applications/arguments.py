@@ -1,4 +1,4 @@
-"""What the arguments of every problem mean: words for losses and divergences, strengths of penalties, numbers."""
+"""The arguments of problems: words for losses and divergences, strengths of penalties, numbers."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -52,7 +52,7 @@ NUMBER_LOSSES = {word: loss for word, loss in OF_ONE_SCORE.items() if not loss_i
 
 
 class Divergence(NamedTuple):
-    """What a word for a risk over groups stands for, and what people read about it."""
+    """The risk over groups of a word, and its description."""
 
     build: Callable[..., Any]  # the risk, from the numbers it takes
     takes: tuple[str, ...]  # names of these numbers
@@ -92,7 +92,7 @@ DIVERGENCES: dict[str, Divergence] = {
 
 
 class AmbiguitySet(NamedTuple):
-    """What a word for a set of distributions near the observed one stands for, and what people read about it."""
+    """The set of distributions of a word, and its description."""
 
     ball: Callable[..., Any] | None  # the risk of a radius and a strength
     cost: Callable[..., Any]  # the risk of a strength alone; of a fraction where there is no ball
@@ -172,7 +172,7 @@ def divergences_that_take(number: str) -> list[str]:
 
 
 def quoted(words: Iterable[str]) -> str:
-    """Words as they stand in a docstring: "a", "b"."""
+    """Words as a docstring lists them: "a", "b"."""
     return ", ".join(f'"{word}"' for word in words)
 
 

@@ -1,4 +1,4 @@
-"""The transitions and rewards that people give, as a chain: matrices, observations, or generated."""
+"""The transitions and rewards of a user as a chain: matrices, observations, or generated ones."""
 
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ from xrisk.data.matrices import fresh_csr, refuse_broken
 from xrisk.data.rows import as_numbers
 from xrisk.inner import Generated
 
-ROUNDING = 1e-6  # by which a row of probabilities may miss the sum one
+ROUNDING = 1e-6  # error of the sum of a row of probabilities
 LARGEST_REWARD = 1e150
 Chain = Stored | FullChain | GeneratedChain
 

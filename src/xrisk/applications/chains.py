@@ -1,4 +1,4 @@
-"""Markov chains: how their transitions are stored, what they average to, and how they are drawn."""
+"""Markov chains: how their transitions are stored, averaged and drawn."""
 # mypy: disable-error-code="empty-body"
 
 import itertools
@@ -17,9 +17,9 @@ from xrisk.generic import generic
 from xrisk.inner import Generated, GeneratedSimulator, Reweighted, Simulated
 from xrisk.inner.generated import generated_means
 
-MANY = 2**23  # numbers: residuals of more are computed whenever they are read, if they have few successors
-FEW = 16  # successors of a state, on average: so many take twice the time of stored residuals, and a third of the room
-AHEAD = 8  # transitions whose features are asked for before they are read
+MANY = 2**23  # numbers; larger residuals are computed whenever they are read, if they have few successors
+FEW = 16  # successors of a state, on average; computing takes twice the time of stored ones and a third of the memory
+AHEAD = 8  # transitions whose features are prefetched
 
 
 class Stored(NamedTuple):
@@ -72,7 +72,7 @@ class FullChain(NamedTuple):
 
 
 class GeneratedChain(NamedTuple):
-    """Transitions that are computed when they are asked for."""
+    """Transitions that are computed on demand."""
 
     law: Generated
     order: np.ndarray  # (states,)
@@ -129,7 +129,7 @@ def _sparse_residuals(chain: Stored, features: Any, gamma: float) -> Any:
 
 
 class ResidualRows(NamedTuple):
-    """Rows Φ − γPΦ of the states that are left, computed when they are read: of many there may be no room."""
+    """Rows Φ − γPΦ of the states that are left, computed when they are read, as many may not fit in memory."""
 
     left: np.ndarray  # (n,) the states that are left
     successors: np.ndarray  # (transitions,) states as given, −1 where the episode ends
@@ -141,7 +141,7 @@ class ResidualRows(NamedTuple):
 
 @generic
 def residuals_anew(chain: Any, features: Any, gamma: float) -> ResidualRows | None:
-    """The rows of `residuals_of` as what they are computed from; None where they are better computed once."""
+    """The rows of `residuals_of`, to be computed on demand; None if they are better computed once."""
 
 
 @residuals_anew.otherwise

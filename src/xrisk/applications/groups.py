@@ -1,13 +1,13 @@
-"""Worst groups: a linear model whose risk is that of its groups' mean losses."""
+"""Worst groups: linear models under a risk over the mean losses of groups."""
 
 from typing import Any
 
 import numpy as np
 
 from xrisk.applications.arguments import LOSSES, by_name, penalty_of, risk_of
+from xrisk.data.grouping import distinct, stable_order
 from xrisk.data.rows import as_numbers, frozen, row_count, row_numbers
 from xrisk.functions import Multinomial
-from xrisk.grouping import distinct, stable_order
 from xrisk.inner import (
     Equal,
     Groups,

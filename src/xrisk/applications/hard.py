@@ -1,10 +1,10 @@
 """The problems of the lower bounds, with their optima in closed form.
 
-The bounds of the ALEXR paper (theorem 10) are not for every method. The two for the noise of inner values bind its
-abstract scheme (Algorithm 2), of which ALEXR, SOX and MSVR are instances: from x = 0 and y = 0 an iteration reads
-one sample (B = 1) of S of the n inner values, and moves a dual or a coordinate only within the span of what was read
-of it. A method that reads all n values in every iteration, such as SAPD or SMD, is not bound by them. The one for the
-noise of gradients counts samples, and binds every method.
+The bounds of the ALEXR paper (theorem 10) do not hold for every method. The two for the noise of inner values bind its
+abstract scheme (Algorithm 2), of which ALEXR, SOX and MSVR are instances: from x = 0 and y = 0, an iteration reads one
+sample (B = 1) of S of the n inner values, and changes a dual or a coordinate only within the span of its samples. They
+do not bind a method that reads all n values in every iteration, such as SAPD or SMD. The bound for the noise of
+gradients counts samples, and binds every method.
 """
 
 from typing import NamedTuple
@@ -74,7 +74,7 @@ def hard_gradient(*, eps: float = 0.01, mu: float = 1.0, sigma: float = 1.0, sig
     """f = identity, n = 1, μ-strongly convex r: Ω(σ²/(με)) samples, for all methods (ALEXR, theorem 10, first half).
 
     F(x) = E[ζ] x + (μ/2) x² where ζ = ±s with mean ``sign``·s/q, q = ⌊σ/(2√(με))⌋ and s = 2q√(με) ≤ σ, the optimum
-    −2·sign·√(ε/μ) of value −2ε. Of whoever does not know the sign, with 3q²/16 ≈ 3σ²/(64με) samples or fewer in all,
+    −2·sign·√(ε/μ) of value −2ε. For a method that does not know the sign and takes at most 3q²/16 ≈ 3σ²/(64με) samples,
     E[(μ/2)(x − x*)²] = E[F − F*] is at least ε for one of the two signs. ALEXR draws two samples of g in an iteration
     with B = 1, SGD one.
 
@@ -91,9 +91,9 @@ def hard_gradient(*, eps: float = 0.01, mu: float = 1.0, sigma: float = 1.0, sig
 
     Notes
     -----
-    The paper refers to the literature for this bound; constants are ours, by Le Cam's method of two points. For any x
-    the errors for both signs sum to at least 4ε, so that their mean in expectation is at least 2ε(1 − TV); and by
-    Pinsker TV² ≤ T b artanh(b) ≤ (4/3) T b² for T samples of bias b = 1/q ≤ ½, which is at most ¼ up to T = 3q²/16.
+    The paper refers to the literature for this bound; the constants are ours, by Le Cam's method of two points. For any
+    x the errors for both signs sum to at least 4ε, so their expected mean is at least 2ε(1 − TV). By Pinsker's
+    inequality TV² ≤ T b artanh(b) ≤ (4/3) T b² for T samples of bias b = 1/q ≤ ½, which is at most ¼ up to T = 3q²/16.
 
     Examples
     --------

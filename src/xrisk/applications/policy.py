@@ -31,7 +31,7 @@ from xrisk.functions.parameters import require
 from xrisk.inner import Equal, Groups, LinearModel, Transitions, Weighted, as_rows
 from xrisk.problem import Problem
 
-SMALL = 10**7  # numbers: sparse features of no more are made dense for methods that sample
+SMALL = 10**7  # entries; sparse features of at most so many are made dense for methods that sample
 LAWS = {"simulator": simulator_law, "uniform": uniform_law}
 SAMPLINGS = (*LAWS, "exact")
 
@@ -65,10 +65,10 @@ def bellman(
     Parameters
     ----------
     P : array or sparse matrix (states, states), tuple (states, successors), or `xrisk.inner.Generated`
-        Probabilities of the transitions under the policy; rows sum to one, and are divided by what they sum to. At a
-        row of zeros the episode ends: no value follows. A tuple of two index arrays lists observed transitions, where
-        the successor −1 ends the episode; P is then their frequencies, and states that are never left have no
-        residual and do not count in the mean. Generated transitions are those of `xrisk.datasets.make_mdp`.
+        Probabilities of the transitions under the policy; rows must sum to one, and are divided by their sums. A row of
+        zeros ends the episode: no value follows. A tuple of two index arrays lists observed transitions, where the
+        successor −1 ends the episode. P then has their frequencies; states that are never left have no residual and do
+        not count in the mean. Generated transitions are those of `xrisk.datasets.make_mdp`.
     reward : array (states,) or (states, states), or sparse matrix; array (transitions,)
         r_s of leaving state s, or r_ss′ of a transition; of observed transitions one for each, or for each state.
         None for generated transitions, which have their own.
@@ -79,11 +79,12 @@ def bellman(
     l2 : float
         Strength of the penalty.
     domain : domain spec, optional
-        Such as ``Ball(10.0)``: the square is Lipschitz on a bounded set only, which the theorems ask for.
+        Such as ``Ball(10.0)``: the theorems need a Lipschitz outer function, and the square is Lipschitz on bounded
+        sets only.
     sampling : {"simulator", "uniform", "exact"}
         How successors are sampled: s′ from P_s, or uniformly over the stored entries of row s, of which a dense
         matrix stores all, with the weight N·P_ss′ of N entries [1]_, equation (19); the first has the lower variance.
-        "exact" samples nothing: every residual is one row, for methods that look at one state at a time.
+        "exact" samples no successors: every residual is one row, for methods that read one state at a time.
 
     Returns
     -------
@@ -145,13 +146,13 @@ def averaged_bellman(
 ) -> Problem:
     """The objective of `bellman` with the expectations taken first: Σₛ aₛ (φₛᵀw − bₛ − γ(PΦ)ₛw)² / Σₛ aₛ + (l2/2)‖w‖².
 
-    The residuals are affine, so this is the same function of w, one mean over all states, for methods that look at all
+    The residuals are affine, so this is the same function of w, one mean over all states, for methods that read all
     of them. Parameters are those of `bellman`; features may be sparse and stay so.
 
     Parameters
     ----------
     state_weight : array (states,), optional
-        aₛ, such as how often a state is visited; equal weights if there are none.
+        aₛ, for example visit frequencies; equal weights by default.
 
     Examples
     --------
@@ -184,7 +185,7 @@ def averaged_problem(chain: Any, features: Any, discount: float, penalty: Penalt
 
 
 def residual_squares(chain: Any, features: Any, discount: float, l2: float, state_weight: Any) -> Squares:
-    """The objective of `averaged_bellman` as the features, transitions and rewards have it: for proofs."""
+    """The objective of `averaged_bellman` from the original features, transitions and rewards, for proofs."""
     gamma = as_discount(discount)
     known, targets = known_residuals(chain, features, gamma)
     weight = _weights(state_weight, features.shape[0], chain)
@@ -243,7 +244,7 @@ def known_residuals(chain: Any, features: Any, gamma: float) -> tuple[Known, np.
 
 
 def in_order(features: Any, order: np.ndarray) -> Any:
-    """The features with the states that are left first; as they are where all are."""
+    """The features, sorted so that the states that are left come first; unchanged if all are left."""
     return features if (order[:-1] < order[1:]).all() else features[order]
 
 

@@ -65,7 +65,7 @@ def mean_variance(
     domain : domain spec, optional
         Such as ``Simplex(1.0)``, long positions that sum to one.
     sampling : {"uniform", "exact"}
-        What a sampled method sees of rᵢ − r̄: rᵢ − rⱼ with j uniform, or all of it.
+        The sample of rᵢ − r̄ in a sampled method: rᵢ − rⱼ with j uniform, or rᵢ − r̄ itself.
 
     Returns
     -------
@@ -110,7 +110,7 @@ def mean_variance_of_moments(
 ) -> Problem:
     """The objective of `mean_variance` from the moments: −⟨mean, w⟩ + risk_aversion·wᵀ covariance w + (l2/2)‖w‖².
 
-    The cheaper form for a method that looks at everything: d rows instead of one for each period. Parameters are those
+    This form is cheaper for full-batch methods: d rows instead of one for each period. Parameters are those
     of `mean_variance`.
 
     Examples

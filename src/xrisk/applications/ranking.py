@@ -23,8 +23,8 @@ from xrisk.problem import Problem
 def partial_auc(X: Any, y: Any, *, min_tpr: float, loss: Any = "logistic", l1: float = 0.0, l2: float = 0.0) -> Problem:
     """Partial AUC with TPR ≥ min_tpr: the mean of the k largest Lᵢ(w) = meanⱼ ℓ(sᵢ − sⱼ), i positive, j negative.
 
-    k = ⌊n₊ (1 − min_tpr)⌋ positives are the ones still missing when the true positive rate is min_tpr. As ℓ does not
-    increase, the k of largest Lᵢ are the k of lowest score.
+    k = ⌊n₊ (1 − min_tpr)⌋ positives are still missing when the true positive rate reaches min_tpr. As ℓ does not
+    increase, the k positives with the largest Lᵢ are the k with the lowest scores.
 
     Parameters
     ----------
@@ -73,8 +73,8 @@ def two_way_partial_auc(
 ) -> Problem:
     """Two-way partial AUC, TPR ≥ min_tpr and FPR ≤ max_fpr: the mean loss of the hardest pairs.
 
-    Of the positives the k₁ = ⌊n₊ (1 − min_tpr)⌋ of lowest score count, of the negatives the k₂ = ⌊n₋ max_fpr⌋ of
-    highest score: the corner of the ROC curve where either rate is in its range.
+    Only the k₁ = ⌊n₊ (1 − min_tpr)⌋ positives with the lowest scores and the k₂ = ⌊n₋ max_fpr⌋ negatives with the
+    highest scores count: the part of the ROC curve where both rates are in their ranges.
 
     Parameters
     ----------
@@ -100,8 +100,8 @@ def two_way_partial_auc(
     Notes
     -----
     Zhu et al., When AUC meets DRO, ICML 2022; Zhou et al., Stochastic primal-dual double block-coordinate for two-way
-    partial AUC maximization, TMLR 2025, with θ₀ = k₁/n₊ and θ₁ = k₂/n₋ so that loss and metric are of the same pairs.
-    Where the hard pairs cannot be separated on average, w = 0 is the minimiser, of objective ℓ(0).
+    partial AUC maximization, TMLR 2025, with θ₀ = k₁/n₊ and θ₁ = k₂/n₋, so that loss and metric use the same pairs.
+    If the hard pairs cannot be separated on average, the minimiser is w = 0, with the objective ℓ(0).
 
     Examples
     --------
@@ -166,7 +166,7 @@ def anchored(selected: SigmoidPairs, anchor: float, center: np.ndarray) -> Probl
 
 
 def _lowest(n: int, min_tpr: Any) -> int:
-    """How many of n positives are still missing where the true positive rate is min_tpr."""
+    """How many of n positives are still missing at the true positive rate min_tpr."""
     share = as_number("min_tpr", min_tpr)
     if not 0.0 <= share < 1.0:
         raise ValueError(f"min_tpr must lie in [0, 1), got {min_tpr}")
@@ -179,7 +179,7 @@ def _lowest(n: int, min_tpr: Any) -> int:
 
 
 def _highest(n: int, max_fpr: Any) -> int:
-    """How many of n negatives are already there where the false positive rate is max_fpr."""
+    """How many of n negatives are included at the false positive rate max_fpr."""
     share = as_number("max_fpr", max_fpr)
     if not 0.0 < share <= 1.0:
         raise ValueError(f"max_fpr must lie in (0, 1], got {max_fpr}")
@@ -203,9 +203,9 @@ def p_norm_push(
 ) -> Problem:
     """p-norm push: the mean over i of gᵢ(w)^p, gᵢ a row's mean loss against the other class.
 
-    Rudin's push has the negatives outside: a negative above many positives has a large gᵢ, and the power makes it
-    count more than its share, which clears the top of the list of negatives. With the positives outside it is the
-    bottom of the list that is cleared of positives.
+    In Rudin's push the outer mean is over negatives: a negative above many positives has a large gᵢ, and the power
+    increases its weight, which removes negatives from the top of the list. With positives outside, positives are
+    removed from the bottom of the list.
 
     Parameters
     ----------
@@ -257,8 +257,8 @@ def precision_at_k(X: Any, y: Any, *, k: int, loss: Any = "logistic", l1: float 
     """Precision and recall at k: the mean over positives i of log(1 + exp(rankᵢ(w) − k)), rankᵢ = Σⱼ ℓ(sᵢ − sⱼ).
 
     The sum is over all rows j. With the indicator of sⱼ ≥ sᵢ for ℓ, rankᵢ is the place of positive i in the list. The
-    share of positives beyond place k is 1 − recall at k, and precision at k is recall at k times n₊/k: both have this
-    one surrogate.
+    share of positives beyond place k is 1 − recall at k, and precision at k is recall at k times n₊/k, so both have
+    the same surrogate.
 
     Parameters
     ----------
@@ -282,8 +282,8 @@ def precision_at_k(X: Any, y: Any, *, k: int, loss: Any = "logistic", l1: float 
     Notes
     -----
     Wang and Yang, ALEXR, section 2.3; there "− k" stands inside the sum over j. A row is compared with itself too,
-    which adds ℓ(0) to every rank. A convex ℓ overestimates ranks: wherever they are far beyond k, f is a straight line
-    and the problem that of the area under the curve.
+    which adds ℓ(0) to every rank. A convex ℓ overestimates ranks: if they are far beyond k, f is linear there, and the
+    problem is that of the area under the curve.
 
     Examples
     --------
@@ -304,7 +304,7 @@ def precision_at_k(X: Any, y: Any, *, k: int, loss: Any = "logistic", l1: float 
 def top_push(X: Any, y: Any, *, loss: Any = "squared_hinge", l1: float = 0.0, l2: float = 0.0) -> Problem:
     """TopPush: the mean over positives i of ℓ(sᵢ − maxⱼ sⱼ), every positive against the highest negative j.
 
-    A positive without loss stands above all negatives, at the absolute top of the list.
+    A positive without loss is above all negatives, at the top of the list.
 
     Parameters
     ----------
@@ -327,8 +327,8 @@ def top_push(X: Any, y: Any, *, loss: Any = "squared_hinge", l1: float = 0.0, l2
     -----
     Li, Jin and Zhou, Top rank optimization in linear time, NIPS 2014, with ℓ of the margin where they
     have it of minus the margin; theirs is the squared hinge. As ℓ does not increase, the highest negative is the worst
-    for every positive, and the mean of the maxima is the maximum of the means: the p-norm push whose p is infinite,
-    but for the root. Their method takes time linear in the rows, ours in the pairs.
+    for every positive, and the mean of the maxima is the maximum of the means: the p-norm push with infinite p, up to
+    the root. Their method takes time linear in the rows, ours in the pairs.
 
     Examples
     --------

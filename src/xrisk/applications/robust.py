@@ -38,9 +38,9 @@ def robust_logistic(
     perturbation : {"gaussian", "dropout"}, perturbation spec, or function (row, rng) → row
         𝒜: `xrisk.inner.Gaussian`, `xrisk.inner.Dropout`, or a function that returns a perturbed copy of a row.
     copies : int
-        Of a function the mean E 𝒜(xᵢ) is not known. So many perturbed copies of each row are drawn, once, and their
-        mean stands for it: the problem is a finite sum whose values, optimum and certificate are exact. The copies
-        take ``copies`` times the memory of X.
+        For a function, the mean E 𝒜(xᵢ) is unknown. It is replaced by the mean of ``copies`` perturbed copies of each
+        row, which are drawn once: the problem is then a finite sum with exact values, optimum and certificate. The
+        copies take ``copies`` times the memory of X.
     rng : int or Generator
         The seed of the copies.
     l1, l2 : float
@@ -54,9 +54,9 @@ def robust_logistic(
 
     Notes
     -----
-    The expectation stands inside the loss. Gaussian noise and inverted dropout leave the mean of a row as it is, so
-    the *exact* objective is that of ordinary logistic regression: all that is hard about it is that a sampled method
-    sees noise inside a function that is not linear. A perturbation with another mean (crops, masks that are not
+    The expectation is inside the loss. Gaussian noise and inverted dropout do not change the mean of a row, so the
+    *exact* objective is that of ordinary logistic regression; it is hard only because a sampled method sees noise
+    inside a function that is not linear. A perturbation with another mean (crops, masks that are not
     rescaled, corruptions) has another objective and another optimum. The weights of rows are not supported.
 
     Examples
@@ -99,8 +99,8 @@ def averaged_logistic(
     """The objective of `robust_logistic` with the expectation taken first: logistic regression on the rows E 𝒜(xᵢ).
 
     The inner functions are affine, so this is the same function of w, one mean over all rows instead of a mean over
-    functions of sampled rows. It is the cheaper form for a method that looks at all rows: of the copies of a function
-    only the means are kept. Parameters are those of `robust_logistic`, and the same ``rng`` draws the same copies.
+    functions of sampled rows. It is cheaper for full-batch methods: only the means of the copies of a function are
+    kept. Parameters are those of `robust_logistic`, and the same ``rng`` draws the same copies.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def averaged_logistic(
 
 
 def _noise(perturbation: Any, copies: Any) -> Any:
-    """The perturbation as a spec, or a function of which so many copies are to be drawn."""
+    """The perturbation as a spec, or as a function of which copies are drawn."""
     noise = by_name("perturbation", perturbation, PERTURBATIONS)
     if perturbed_mean.implemented(noise):
         return noise
@@ -139,7 +139,7 @@ def _noise(perturbation: Any, copies: Any) -> Any:
 
 
 def _drawn(rows: Dense | CSR, sample: Callable, copies: int, rng: Any) -> Iterator[np.ndarray]:
-    """Of every row its perturbed copies (copies, d)."""
+    """The perturbed copies (copies, d) of every row."""
     rng = np.random.default_rng(rng)
     row = np.empty(row_size(rows))
     for k in range(row_count(rows)):
@@ -149,7 +149,7 @@ def _drawn(rows: Dense | CSR, sample: Callable, copies: int, rng: Any) -> Iterat
 
 
 def _stored(rows: Dense | CSR, blocks: Iterator[np.ndarray], size: int) -> Dense | CSR:
-    """Blocks of ``size`` rows, one for each of the rows, stored as those are."""
+    """Blocks of ``size`` rows, one for each row, in the storage of the rows."""
     if isinstance(rows, Dense):
         X = np.empty((size * rows.X.shape[0], rows.X.shape[1]), dtype=rows.X.dtype)
         for k, block in enumerate(blocks):

@@ -1,4 +1,4 @@
-"""The tail of the samples: a linear model whose loss is small under the worst reweighting of its rows."""
+"""The tail of the samples: linear models of least loss under the worst reweighting of the rows."""
 
 from typing import Any
 
@@ -26,10 +26,10 @@ def sample_dro(
     fit_intercept: bool = False,
     sample_weight: Any = None,
 ) -> Problem:
-    """A linear model of least loss under the worst distribution near the observed one: ρ(ℓ₁(w), …, ℓₙ(w)) + r(w).
+    """A linear model with the least loss under the worst distribution near the observed one: ρ(ℓ₁(w), …, ℓₙ(w)) + r(w).
 
-    ρ(ℓ) is the largest Σ qᵢℓᵢ over the distributions q of an ambiguity set, less a cost of being far from the observed
-    distribution p, which is uniform or proportional to ``sample_weight``.
+    ρ(ℓ) is the largest Σ qᵢℓᵢ over the distributions q of an ambiguity set, minus a cost of the distance from the
+    observed distribution p, which is uniform or proportional to ``sample_weight``.
 
     Parameters
     ----------

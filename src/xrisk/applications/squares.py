@@ -1,4 +1,4 @@
-"""Least squares of many rows, as a problem of as many rows as columns that loses no digits to a good fit."""
+"""Least squares of many rows as a problem with as many rows as columns, without losing digits for good fits."""
 
 from typing import Any
 
@@ -30,9 +30,9 @@ def squares_about_minimiser(
 
         F(w) = ‖R(w − ŵ)‖² + (μ/2)‖w‖² − ⟨μŵ + 2s, w⟩ + F(ŵ) + (μ/2)‖ŵ‖² + 2⟨s, ŵ⟩.
 
-    Each term is of the size of F(ŵ) near ŵ, however good the fit, and the ridge, which the penalty gets, makes r*
-    finite: a certificate closes. None where F is better left as it is: where there are more columns than rows, or
-    too many, where H may be singular, and where the fit is perfect.
+    Near ŵ each term has the size of F(ŵ), however good the fit, and the ridge in the penalty makes r* finite, so that a
+    certificate can close. None if F should not be rewritten: if there are more columns than rows or too many columns,
+    if H may be singular, or if the fit is perfect.
     """
     if row_size(rows) > min(row_count(rows), MOST_COLUMNS) or not with_ridge.implemented(domain):
         return None

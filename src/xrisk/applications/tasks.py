@@ -1,4 +1,4 @@
-"""Many tasks, each with groups of its own: a linear model of least mean over the tasks of their worst groups."""
+"""Many tasks, each with its own groups: linear models of least mean worst-group loss over the tasks."""
 
 import math
 from typing import Any, NamedTuple
@@ -60,15 +60,14 @@ def multi_task(
     Returns
     -------
     Problem
-        Of block i the m components are the groups of task i.
+        The m components of block i are the groups of task i.
 
     Notes
     -----
-    All blocks have equally many components. Under the maximum, a task with fewer groups has its smallest one repeated,
-    which changes nothing. Under log-sum-exp a group counts as often as it stands there, so that every group of a task
-    must be repeated equally often: M is the least common multiple of the numbers of groups, and a task of m groups has
-    each of them M/m times. That adds log(M/m)/β to the term of the task, a constant, and changes nothing else. Where
-    M would be above 128 the problem is refused.
+    All blocks have equally many components. Under the maximum, a task with fewer groups repeats its smallest one,
+    which does not change the maximum. Under log-sum-exp repeated groups count, so every group of a task is repeated
+    equally often: with M the least common multiple of the numbers of groups, a task of m groups has each of them M/m
+    times. This only adds the constant log(M/m)/β to the term of the task. If M is above 128, the problem is refused.
 
     Examples
     --------

@@ -8,12 +8,12 @@ from xrisk.auto.choice import CHEAPER_BY_CUTS, ONLY_BY_CUTS, Staged, choose, pla
 from xrisk.auto.staging import ENDINGS, AutoState, NotBegun, auto_step, bounds, start_state
 from xrisk.certificate import refuse_unknown
 from xrisk.data.threads import Interrupted, one_thread_each
+from xrisk.functions.parameters import positive
 from xrisk.inner.oracle import Oracles
 from xrisk.problem import Problem
 from xrisk.solvers.base import (
     calls_ahead,
     check_code,
-    check_positive,
     check_state,
     iterations_made,
     known_certificate,
@@ -101,7 +101,7 @@ class Auto(NamedTuple):
         )
 
     def prepare(self, problem: Problem) -> tuple[Any, Any]:
-        check_positive("tol", self.tol)
+        positive("tol", self.tol)
         chosen = choose(problem, self, (ONLY_BY_CUTS, CHEAPER_BY_CUTS))
         if chosen is not self:
             return chosen.prepare(problem)

@@ -44,9 +44,9 @@ def certify(problem: Problem, result: Any) -> Certificate:
 
         D(q, v) = −ρ*(q) − Σᵢ qᵢ meanⱼ ℓ*(vᵢⱼ) − r*(−Σᵢ qᵢ meanⱼ vᵢⱼ xᵢⱼ)
 
-    is below the optimum. It tries the weights of the solver and those of the worst case at ``result.w``, with the
-    slopes of the solver and those of the losses at ``result.w``, and keeps the best bound. Both sides allow for
-    rounding: they hold for the real numbers that the arrays of the problem stand for.
+    is below the optimum. `certify` tries the weights of the solver and those of the worst case at ``result.w``, with
+    the slopes of the solver and those of the losses at ``result.w``, and keeps the best bound. Both sides allow for
+    rounding: they hold for the real numbers in the arrays of the problem.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def certify(problem: Problem, result: Any) -> Certificate:
 
 
 def certify_measured(known: "Measured", result: Any, enough: float = 0.0) -> Certificate:
-    """The certificate of a problem whose rows have been measured, as `certify`: in two full passes at best.
+    """As `certify`, of a problem whose rows have been measured; takes two full passes at best.
 
     The solver's own weights and slopes are tried first, others only while the relative gap is above ``enough``. When
     passes are interrupted, the bound found so far is returned.
@@ -129,13 +129,13 @@ def certifiable(problem: Problem) -> bool:
 
 
 def between(primal: float, dual: float) -> Certificate:
-    """The certificate of two bounds, each proved in its own way."""
+    """The certificate of two proved bounds."""
     gap = max(primal - dual, 0.0)
     return Certificate(primal, dual, gap, gap / max(abs(primal), abs(dual), LEAST) if gap < np.inf else np.inf)
 
 
 def is_perfect(known: Certificate, size: float) -> bool:
-    """Whether the objective is nothing compared to ``size``: a gap relative to zero has no digits."""
+    """Whether the objective is negligible compared to ``size``: a gap relative to zero has no digits."""
     return max(known.gap, known.primal) <= max(PERFECT * size, LEAST)
 
 
@@ -145,7 +145,7 @@ def _point(problem: Problem, result: Any) -> np.ndarray:
     if w.shape != (d,) or not np.isfinite(w).all():
         raise ValueError(f"w must be finite and of shape ({d},), got shape {w.shape}")
     if penalty_at(problem.penalty, w) < np.inf:
-        apply_prox(problem.penalty, w, TINY)  # so short a step is the projection
+        apply_prox(problem.penalty, w, TINY)  # the prox of so short a step is the projection
     return w
 
 
@@ -159,7 +159,7 @@ def _primal(problem: Problem, w: np.ndarray, values: Bounded) -> float:
     if is_risk(f):
         top, size = (u + error)[:, 0], float(np.abs(u).max() + error.max())
         value, plain = risk_at(f, top), risk_upper(f, top)
-        is_plain = not value + 16 * EPS * (n + m + 16) * risk_terms(f, n) < plain  # the value drowns in its rounding
+        is_plain = not value + 16 * EPS * (n + m + 16) * risk_terms(f, n) < plain  # its rounding is larger
         size += 0.0 if is_plain else risk_terms(f, n)
         upper = np.array([plain if is_plain else value])
     else:

@@ -31,7 +31,7 @@ MIXTURES = 41  # of two cuts that are tried
 
 
 class Sizes(NamedTuple):
-    """What rounding is measured by."""
+    """The sizes that rounding errors are measured by."""
 
     scale: np.ndarray  # (d,) root mean squares of the columns of differences
     ahead: np.ndarray  # (n,) lengths of the rows i over the scale
@@ -70,7 +70,7 @@ class Line(NamedTuple):
     slack: float  # error bound of the offset
 
     def bound(self, penalty: Any) -> float:
-        """The lower bound on the optimum that it proves under a penalty."""
+        """The lower bound on the optimum that the line proves under a penalty."""
         if not math.isfinite(self.offset - self.slack):
             return -np.inf
         upper = worthwhile(bound_conjugate, self.slope.size, penalty)(penalty, -self.slope, self.error_bound)
@@ -126,10 +126,10 @@ def _(g, sizes, rho, w):
     with np.errstate(over="ignore", invalid="ignore"):
         ahead, behind = tail_scores(g, scores_at(g, w))
     size = max(float(np.abs(ahead).max()), float(np.abs(behind).max()))
-    if not size < np.inf:  # too far away to be evaluated
+    if not size < np.inf:  # the point is too far away to be evaluated
         return Cut(np.inf, np.inf, -np.inf, np.zeros(w.size), np.inf, np.inf, np.ones(ahead.size))
     centre = 0.5 * (float(ahead.mean()) + float(behind.mean()))
-    ahead, behind = ahead - centre, behind - centre  # any scores make a cut; small ones have more digits
+    ahead, behind = ahead - centre, behind - centre  # any scores give a cut; small ones have more digits
     low = 1.0 / risk_cap(rho, inner_count(g))
     with np.errstate(over="ignore", invalid="ignore"):
         found = corner(loss, ahead, behind, low, g.top)
@@ -160,7 +160,7 @@ def _rounding(g: Tail, sizes: Sizes, w: np.ndarray, found: Any, scores: Any) -> 
 def cut_bounds(problem: Problem, w: np.ndarray) -> tuple[float, float]:
     """Bounds (primal, dual) at w, by the cuts that touch at w and at zero, and mixtures of the two: two full passes.
 
-    Where F is smooth at a minimiser, its cut alone is a proof; at a kink it takes cuts from all sides, which `Bundle`
+    If F is smooth at a minimiser, the cut there is a proof; at a kink, cuts from all sides are needed, which `Bundle`
     collects.
     """
     sizes = cut_sizes(problem.inner)
@@ -187,7 +187,7 @@ def mixture_lower_bound(problem: Problem, cuts: Cuts, share: np.ndarray, scale: 
 
 
 def mixed(cuts: Cuts, share: np.ndarray, scale: np.ndarray, tilt: np.ndarray) -> Line:
-    """The mixture of cuts, less ⟨tilt, w⟩; shares are not negative, and prove nothing unless their sum is positive."""
+    """The mixture of cuts, less ⟨tilt, w⟩; shares are not negative; they prove nothing if their sum is zero."""
     total, held = math.fsum(share), slice(0, min(cuts.held, share.size))
     if not 0.0 < total < np.inf:
         return Line(-np.inf, np.zeros(tilt.size), np.zeros(tilt.size), np.inf)

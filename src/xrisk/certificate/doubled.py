@@ -37,7 +37,7 @@ def doubled_scores(rows: np.ndarray, w: np.ndarray) -> DoubledScores:
 
 
 def _product(x: np.ndarray, y: float) -> tuple[np.ndarray, np.ndarray]:
-    """x·y rounded, and what rounding took."""
+    """x·y rounded, and the rounding error."""
     product, (x1, x2), (y1, y2) = x * y, _halves(x), _halves(y)
     return product, x2 * y2 - (((product - x1 * y1) - x2 * y1) - x1 * y2)
 
@@ -49,7 +49,7 @@ def _halves(x: np.ndarray | float) -> tuple[np.ndarray | float, np.ndarray | flo
 
 
 def _sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """a + b rounded, and what rounding took."""
+    """a + b rounded, and the rounding error."""
     total = a + b
     part = total - a
     return total, (a - (total - part)) + (b - part)

@@ -23,10 +23,10 @@ Choice = tuple[Weights, Candidate]
 
 
 def line_of(known: Measured, weights: Weights, slopes: Candidate) -> Line:
-    """What weights and slopes prove of all but the penalty; slopes are made smaller where r* would be infinite.
+    """The line that weights and slopes prove; slopes are reduced where r* would be infinite.
 
-    The domain of ℓ* allows it. An affine loss has a single slope: the weights are made smaller instead, where the
-    domain of f* allows it.
+    The domain of ℓ* allows this. An affine loss has a single slope: then the weights are reduced, if the domain of f*
+    allows it.
     """
     problem = known.problem
     by_weights = inner_is_affine(problem.inner) and not is_risk(problem.outer)
@@ -77,7 +77,7 @@ def penalised_box(known: Measured) -> OptimumBox:
 
 
 def neighbours(known: Measured, box: OptimumBox, choice: Choice) -> Iterator[Choice]:
-    """The choice with the slopes that it would have on either side, along the columns with a negligible ridge."""
+    """The candidate, and those with the slopes on either side of it along the columns with a negligible ridge."""
     (weights, candidate), g = choice, known.problem.inner
     for step in _steps(known, box):
         change = scores_at(g, step)
@@ -88,7 +88,7 @@ def neighbours(known: Measured, box: OptimumBox, choice: Choice) -> Iterator[Cho
 def _steps(known: Measured, box: OptimumBox) -> np.ndarray:
     """Steps (., d) along the columns with a negligible ridge, as large as scores are, and orthogonal in them.
 
-    Columns that are almost the same differ by little, and that little is a direction of its own.
+    The small difference of almost equal columns is a direction of its own.
     """
     g = known.problem.inner
     units = np.zeros((box.loose.size, inner_size(g)))

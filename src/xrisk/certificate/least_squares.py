@@ -1,9 +1,9 @@
-"""Proofs for least squares from the data themselves: a rewritten objective differs from theirs by rounding.
+"""Proofs for least squares from the original data, from which a rewritten objective differs by rounding.
 
     F(w) = factor·Σₖ shareₖ tₖ(w)² + ⟨linear, w⟩ + (l2/2)‖w‖²,    t affine in w with rows Aₖ,
 
-at w + δ is the sum of its value and slope at w and δᵀHδ, with H = factor·AᵀPA + (l2/2)·I. Every computed number comes
-with its distance from the one that the data stand for; H⁻¹ is bounded by a matrix W with WᵀHW near I.
+at w + δ is the sum of its value and slope at w and δᵀHδ, with H = factor·AᵀPA + (l2/2)·I. Every computed number has
+a bound on its error; H⁻¹ is bounded by a matrix W with WᵀHW near I.
 """
 
 import math
@@ -47,7 +47,7 @@ class Flat(NamedTuple):
 
 @generic
 def flat_of(domain: Any, F: Squares, at: SquaresPoint) -> Flat | None:
-    """A flat that contains the face of w; None where leaving the domain is of no use."""
+    """A flat that contains the face of w; None if leaving the domain does not help."""
 
 
 @flat_of.otherwise

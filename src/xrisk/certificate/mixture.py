@@ -13,7 +13,7 @@ MOST = 4  # changes of the support, for each item
 def best_mixture(Q: np.ndarray, c: np.ndarray, start: np.ndarray) -> np.ndarray:
     """A minimiser of ½ λᵀQλ + ⟨c, λ⟩ over λ ≥ 0 with Σ λ = 1, by active sets from the support of ``start``.
 
-    Q (m, m) is positive semidefinite. What rounding leaves is a point of the simplex that is nearly a minimiser.
+    Q (m, m) is positive semidefinite. With rounding, the result is a point of the simplex that is nearly a minimiser.
 
     Examples
     --------
@@ -92,8 +92,8 @@ def kinked_mixture(
 
     And the minimiser (d,) of the largest cut plus r, which belongs to it. ``kink`` may be one for each coordinate.
 
-    A primal-dual interior-point method: the part of a slope that the kink takes off is a variable in a box. Numbers
-    that are nearly zero in the end are set to zero.
+    A primal-dual interior-point method: the part of a slope that the kink absorbs is a variable in a box. Weights
+    that end near zero are set to zero.
 
     Examples
     --------

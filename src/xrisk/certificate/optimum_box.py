@@ -1,13 +1,13 @@
 """Columns with a negligible ridge: cuts bound where the optimum can be, which bounds the cost of rounding a slope.
 
-A slope is known up to the rounding of sums over all rows. Where a column is large that is a large number, and
-r*(−slope) of a ridge that is negligible for it makes it larger still: the error counts by its square over the ridge.
+A slope is known up to the rounding of sums over all rows, which is large for a large column. If the ridge is
+negligible for that column, r*(−slope) amplifies the error: it enters by its square over the ridge.
 But all w with F(w) + r(w) ≤ primal satisfy, for a mixture offset + ⟨s, w⟩ of cuts and any t > 0,
 
     primal ≥ offset + ⟨s − t e_j, w⟩ + r(w) + t w_j ≥ D + t w_j,    so that w_j ≤ (primal − D)/t,
 
-D being the bound of the mixture tilted by t. Once |w_j| ≤ radius_j is known of some coordinates, r* is that over a
-box, and an error of the slope costs radius_j times it: bounds and radii improve each other.
+D being the bound of the mixture tilted by t. Once |w_j| ≤ radius_j is known for some coordinates, r* is that over a
+box, and an error of the slope costs radius_j times its size. So bounds and radii improve each other.
 """
 
 from typing import NamedTuple

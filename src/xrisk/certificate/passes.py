@@ -1,4 +1,4 @@
-"""What both sides of a certificate need of all samples: values, and what a choice of slopes adds up to, with errors."""
+"""Passes over all samples for both sides of a certificate: values, and sums over slopes, with error bounds."""
 
 from typing import Any, NamedTuple
 
@@ -45,7 +45,7 @@ SMOOTHING = (1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0)
 
 
 class Measured(NamedTuple):
-    """A problem and what its rounding is measured by."""
+    """A problem and the sizes that its rounding errors are measured by."""
 
     problem: Problem
     inner: Any  # with a loss that can be smoothed
@@ -68,7 +68,7 @@ class Bounded(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """What a choice of slopes v adds up to."""
+    """The sums over a choice of slopes v."""
 
     mean: np.ndarray  # (n, m) of ℓ*(v)
     size: np.ndarray  # (n, m) of its terms
@@ -77,7 +77,7 @@ class Sums(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """Slopes of the losses, times ``up`` where they push a free coordinate up and ``down`` where down."""
+    """Slopes of the losses, times ``up`` where they increase a free coordinate and ``down`` where they decrease it."""
 
     slopes: Slopes
     up: float = 1.0
@@ -114,14 +114,14 @@ def measured(problem: Problem, columns: np.ndarray | None = None, centre: np.nda
 
 
 def refuse_unknown(problem: Problem) -> None:
-    """Raise one sentence where a certificate does not know a part of the problem."""
+    """Raise an error of one sentence if a certificate does not know a part of the problem."""
     missing = unknown_part(problem)
     if missing is not None:
         raise TypeError(f"a certificate is a proof and refuses what it does not know: {missing}")
 
 
 def unknown_part(problem: Problem) -> str | None:
-    """A sentence on what a certificate does not know of the problem; None where it knows all."""
+    """A sentence on the part of the problem that a certificate does not know; None if it knows all."""
     g, f, r = as_linear_groups(problem.inner), problem.outer, penalised_part(problem.penalty)[0]
     if not walk.implemented(g):
         return f"inner functions with full passes are needed, got {type(g).__name__}"
@@ -152,7 +152,7 @@ def bounded_values(known: Measured, w: np.ndarray, z: np.ndarray) -> Bounded:
     g = known.problem.inner
     columns = known.scale.size
     length = float(np.linalg.norm(to_centred(known.centre, w).reshape(-1, columns) * known.scale))
-    # a dot product errs by d roundings; a projection leaves w outside by about as many
+    # a dot product has d roundings; a projection leaves w outside by about as many
     error = EPS * (2 * columns + 16) * (length + float(np.abs(known.centre[:-1]) @ np.abs(w[:-1])))
     sums = walk(g, LossBounds(error + known.target_error), _scores(known, at_scores(known, z)), NO_SHARE).sums
     known.passes[0] += 1
@@ -162,7 +162,7 @@ def bounded_values(known: Measured, w: np.ndarray, z: np.ndarray) -> Bounded:
 
 
 def slope_candidates(known: Measured, z: np.ndarray, given: Any) -> list[Candidate]:
-    """Slopes of the losses to try: those given and those at the scores z, smoothed by several widths if none are."""
+    """Slopes to try: the given ones and those at the scores z; without given ones also several smoothed ones."""
     loss = pass_loss(known.problem.inner)
     if given is not None:
         at_z = at_scores(known, z)
@@ -183,7 +183,7 @@ def _widths(known: Measured, loss: Any, z: np.ndarray) -> tuple[float, ...]:
 
 
 def dual_sums(known: Measured, weights: Weights, candidate: Candidate) -> Sums:
-    """What the slopes add up to, the free coordinates left out."""
+    """The sums over the slopes, without the free coordinates."""
     g, q = known.inner, weights.q
     slopes = candidate.slopes
     visitor = DualTerms(float(slopes.mu), float(candidate.up), float(candidate.down))
@@ -199,7 +199,7 @@ def dual_sums(known: Measured, weights: Weights, candidate: Candidate) -> Sums:
 
 
 def shares_of_slopes(known: Measured, q: np.ndarray, candidate: Candidate) -> tuple[float, float]:
-    """By how much to shrink slopes that push a free coordinate up, and down, so that its slope is zero."""
+    """Factors for the slopes that increase and that decrease a free coordinate, so that its own slope is zero."""
     if known.free > 1 or score_count(known.inner) > 1:
         return 0.0, 0.0
     sums = _free_slopes(known, candidate)

@@ -102,7 +102,7 @@ def _(r, w):
 
 @penalty_terms.of(Tilted)
 def _(r, w):
-    # a point is in its domain up to rounding, which costs no more than its length times the steepest slope
+    # a point is in its domain up to rounding, which costs at most its length times the steepest slope
     stride, total, steepest = slope_stride(r, w), 0.0, 0.0
     for j in range(w.size):
         total += abs(w[j])
@@ -159,7 +159,7 @@ def increasing_conjugate_upper(r, v, error_bound):
 
 @register_jitable
 def separable_conjugate_upper(r, v, error_bound):
-    """The bound where r is a sum over coordinates: in each, either end may be the worse one."""
+    """The bound where r is a sum over coordinates: in each, either end may give the larger value."""
     value, size = 0.0, 0.0
     for j in range(v.size):
         one, width = v[j : j + 1], error_bound[j]
@@ -207,7 +207,7 @@ def leveraged_upper(value, domain, v, error_bound):
 def hyperplane_upper(r, v, error_bound):
     """The bound on Σ w = total under a ridge μ: r*(v + e) ≤ r*(v) + ⟨e, w⟩ + ‖e‖²/(2μ) at the maximiser w.
 
-    A constant c moves r* by c·total and no more, so v is centred first: the squares of what is left are its terms.
+    A constant c changes r* by exactly c·total, so v is centred first; its terms are then the squares of the rest.
     """
     mu, total = penalty_convexity(r), r.domain.total
     if not mu > 0.0:

@@ -165,7 +165,7 @@ def loss_rounding(loss):
 
 
 def usual_outer_terms(f, u):
-    """|f(u)| + |f′(u) u|, of a function that adds up nothing larger than itself."""
+    """|f(u)| + |f′(u) u|, of a function without terms larger than itself."""
     return abs(outer_value(f, u)) + abs(outer_slope(f, u) * u)
 
 
@@ -188,7 +188,7 @@ def _(f, u):
 
 
 def usual_outer_conjugate_terms(f, y):
-    """|f*(y)|, of a conjugate that adds up nothing larger than itself."""
+    """|f*(y)|, of a conjugate without terms larger than itself."""
     return abs(outer_conjugate(f, y))
 
 

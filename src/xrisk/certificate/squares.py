@@ -1,4 +1,4 @@
-"""Sums of squares as the data have them: values and slopes at a point, each with an error bound.
+"""Sums of squares of the original data: values and slopes at a point, each with an error bound.
 
 F(w) = factor·Σₖ shareₖ tₖ(w)² + ⟨linear, w⟩ + (l2/2)‖w‖²,    t affine in w with rows Aₖ.
 """
@@ -24,7 +24,7 @@ class Residuals(NamedTuple):
 
 
 class Squares(NamedTuple):
-    """F as the data have it; ``rows`` and ``share`` are as computed."""
+    """F of the original data; ``rows`` and ``share`` are as computed."""
 
     rows: Callable[[int, int], Any]  # rows from one to another (b, d), dense or sparse
     share: np.ndarray  # (n,) with errors of a few roundings each

@@ -33,7 +33,7 @@ def weight_candidates(problem: Problem, u: np.ndarray, given: np.ndarray | None)
     if not usable:
         yield project(f, _central(f, u.shape))
     if is_risk(f) and risk_upper(f, np.zeros(len(u))) < np.inf:
-        # ρ* is zero at the base, and has no digits to lose in λ
+        # ρ* is zero at the base, so a large λ costs no digits
         yield Weights(base_weights(f, len(u))[:, None], 0.0, 0.0, 16 * EPS)
 
 
@@ -92,5 +92,5 @@ def smaller_weights(problem: Problem, weights: Weights, share: np.ndarray) -> We
     smaller, nothing = of_blocks(f, y), of_blocks(f, zero)
     if zero.any() or not np.allclose(y, wanted, rtol=4 * EPS, atol=0.0):  # the domain of f* does not allow it
         return smaller._replace(conjugate=np.inf)
-    # f* is convex: going a part of the way to zero weights costs no more than that part of the whole way
+    # f* is convex: a part of the way to zero weights costs at most that part of the whole way
     return smaller._replace(size=smaller.size + abs(nothing.conjugate) + nothing.size, loose=weights.loose)

@@ -23,8 +23,8 @@ class Whitening(NamedTuple):
 def whitening(F: Squares, with_sum: bool = False) -> Whitening | None:
     """W with WᵀHW near I, which proves H to be definite; None where rounding leaves no proof.
 
-    Each round divides by the Cholesky factor of what the round before has left (Fukaya and others, 2020, shifted
-    Cholesky QR), so that columns may be almost dependent. ``with_sum`` adds a multiple of 11ᵀ, for directions of sum
+    Each round divides by the Cholesky factor of the last round's result (Fukaya and others, 2020, shifted Cholesky QR),
+    so that columns may be almost dependent. ``with_sum`` adds a multiple of 11ᵀ, for directions of sum
     zero.
     """
     diagonal = F.factor * F.norms**2 + 0.5 * F.l2

@@ -1,4 +1,4 @@
-"""Sparse matrices as users give them: compiled loops trust their indices, so these are checked before any is run."""
+"""Sparse matrices from users: compiled loops trust their indices, so these are checked first."""
 
 from collections.abc import Callable
 from typing import Any
@@ -46,7 +46,7 @@ def refuse_broken(name: str, X: Any) -> Any:
 def fresh_csr(X: Any) -> Any:
     """A valid sparse matrix as CSR that shares its arrays, without entries beyond the last row and cached flags.
 
-    Flags such as ``has_canonical_format`` are of the time when they were last asked for; the arrays may have changed.
+    Flags such as ``has_canonical_format`` may be older than the arrays, which may have changed.
     """
     X = X.tocsr()
     count = int(X.indptr[-1])
@@ -54,7 +54,7 @@ def fresh_csr(X: Any) -> Any:
 
 
 def _wrong_list(name: str, values: Any, length: int | None = None) -> str:
-    """What is wrong with an array of whole numbers, of ``length`` if one is asked for; empty if nothing is."""
+    """What is wrong with an array of whole numbers, of ``length`` if one is given; empty if nothing is."""
     if not isinstance(values, np.ndarray) or values.ndim != 1 or values.dtype.kind not in "iu":
         return f"its {name} must be an array of whole numbers in one dimension"
     if length is not None and values.size != length:

@@ -38,7 +38,7 @@ def add_row(rows, k, scale, grad):
 
 @generic
 def fetch_row(rows, k):
-    """Tell the memory that row k is about to be read: what a batch waits for then arrives together."""
+    """Prefetch row k, so that the rows of a batch arrive together."""
 
 
 @fetch_row.otherwise
@@ -384,7 +384,7 @@ def as_rows(X: Any) -> Dense | CSR:
 
 
 def refuse_masked(name: str, values: Any) -> None:
-    """Refuse an array with a mask, whose entries would count as if they had none."""
+    """Refuse a masked array, whose masked entries would count."""
     if isinstance(values, np.ma.MaskedArray):
         raise ValueError(f"{name} must not be masked: fill the masked entries or leave their rows out")
 

@@ -19,8 +19,8 @@ PARTS = 16  # of a pass at most: enough for sixteen cores, few enough that start
 LEAST = 2**16  # numbers read by a part: below that a thread costs more than it saves
 
 
-class Interrupted(Exception):  # noqa: N818  (not an error: somebody asked for it)
-    """A pass was asked to stop; what it was computing is incomplete."""
+class Interrupted(Exception):  # noqa: N818  (an interruption that was requested, not an error)
+    """A pass was interrupted; its result is incomplete."""
 
 
 _asked: ContextVar[Callable[[], bool]] = ContextVar("asked", default=lambda: False)  # whether passes are to stop
@@ -47,7 +47,7 @@ def uninterrupted() -> Iterator[None]:
 
 
 def give_way() -> None:
-    """Raise `Interrupted` if passes are asked to stop."""
+    """Raise `Interrupted` if passes are to stop."""
     if _asked.get()():
         raise Interrupted
 
@@ -68,7 +68,7 @@ def borders(count: int, width: float = 1.0, most: int = PARTS) -> np.ndarray:
 def in_parts(function: Callable[[int, int], Any], at: np.ndarray) -> list[Any]:
     """``function(low, high)`` for every part between two borders, in the order of the parts.
 
-    The calling thread does its share: whichever is free takes the next part.
+    The calling thread takes parts, too: whichever thread is free takes the next one.
     """
     pairs = list(itertools.pairwise(at.tolist()))
     workers = min(threads(), len(pairs)) if len(pairs) > 1 else 1
@@ -81,7 +81,7 @@ def in_parts(function: Callable[[int, int], Any], at: np.ndarray) -> list[Any]:
             while (k := _next(ahead, turn)) is not None:
                 done[k] = _patiently(function, *pairs[k])
         except BaseException:
-            while _next(ahead, turn) is not None:  # the others take no more
+            while _next(ahead, turn) is not None:  # the other threads take no more parts
                 pass
             raise
 

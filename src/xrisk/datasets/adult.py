@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import fetch_openml
 
+from xrisk.data.grouping import BETWEEN
 from xrisk.datasets import finding
 from xrisk.datasets.table import Table
-from xrisk.grouping import BETWEEN
 
 TRAIN_ROWS, TEST_ROWS, PAPER_ROWS = 32_561, 16_281, 22_792
 LEAST_ROWS = 50  # of a cell that makes a group

@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from xrisk.data.grouping import BETWEEN
 from xrisk.datasets.french import Returns
 from xrisk.datasets.table import Table
-from xrisk.functions.parameters import count
-from xrisk.grouping import BETWEEN
+from xrisk.functions.parameters import whole_from
 
 
 def make_spurious(
@@ -52,9 +52,9 @@ def make_spurious(
     >>> table.group_names[int(worst.name)], worst.n, worst.score < 0.5
     ('y=-1 × a=1', 50, True)
     """
-    count("n", n, 8)
-    count("n_core", n_core, 1)
-    count("n_noise", n_noise, 0)
+    whole_from(8)("n", n)
+    whole_from(1)("n_core", n_core)
+    whole_from(0)("n_noise", n_noise)
     if not 0.0 < agreement < 1.0:
         raise ValueError(f"agreement must be between 0 and 1, got {agreement!r}")
     rng = np.random.default_rng(random_state)
@@ -120,9 +120,9 @@ def make_groups(
     >>> np.bincount(make_groups(4, n=100, random_state=0).groups).tolist()
     [46, 24, 17, 13]
     """
-    count("n_groups", n_groups, 1)
-    count("n", n, 2 * n_groups)
-    count("n_features", n_features, 1)
+    whole_from(1)("n_groups", n_groups)
+    whole_from(2 * n_groups)("n", n)
+    whole_from(1)("n_features", n_features)
     for name, value in (("decay", decay), ("shift", shift), ("noise", noise)):
         if not 0.0 <= value < np.inf:
             raise ValueError(f"{name} must be finite and not negative, got {value!r}")
@@ -174,7 +174,7 @@ def make_returns(
     (100, 5)
     """
     for name, value in (("n_periods", n_periods), ("n_assets", n_assets), ("n_factors", n_factors)):
-        count(name, value, 1)
+        whole_from(1)(name, value)
     rng = np.random.default_rng(random_state)
     loadings = 0.4 * rng.standard_normal((n_assets, n_factors))
     loadings[:, 0] = 1.0 + 0.3 * rng.standard_normal(n_assets)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
-from xrisk.functions.parameters import count
+from xrisk.functions.parameters import whole_from
 from xrisk.inner.generated import generated_transitions, materialised
 
 MOST_STORED = 2000  # states of which all transitions are stored
@@ -73,12 +73,12 @@ def make_mdp(
     >>> model.certificate_.relative <= 1e-3
     True
     """
-    count("n_states", n_states, 1)
-    count("n_features", n_features, 1)
+    whole_from(1)("n_states", n_states)
+    whole_from(1)("n_features", n_features)
     rng = np.random.default_rng(random_state)
     features = rng.random((n_states, n_features))
     if successors is not None:
-        count("successors", successors, 1)
+        whole_from(1)("successors", successors)
         if successors > n_states:
             raise ValueError(f"successors must be at most n_states={n_states}, got {successors}")
         return MDP(features, _garnet(n_states, successors, rng), rng.random(n_states))

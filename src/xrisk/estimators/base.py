@@ -15,12 +15,12 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from xrisk.applications import LOSSES
 from xrisk.auto import Auto
+from xrisk.data.grouping import distinct
 from xrisk.data.matrices import refuse_broken
 from xrisk.estimators.callbacks import CallbackSupport, GapBar, Listeners, listening, with_callbacks
 from xrisk.estimators.parameters import OF_ALL, check_attributes, check_parameters
 from xrisk.estimators.proving import proved
 from xrisk.functions import Logistic, Multinomial, loss_is_classification, loss_value
-from xrisk.grouping import distinct
 from xrisk.inner.oracle import inner_count, inner_size
 from xrisk.problem import Problem
 from xrisk.run import Result, Runs, Stop, Trace

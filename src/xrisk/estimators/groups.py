@@ -9,6 +9,7 @@ import numpy as np
 
 from xrisk.applications import CLASS_LOSSES, DIVERGENCES, NUMBER_LOSSES, group_dro
 from xrisk.applications.arguments import divergences_that_take, quoted
+from xrisk.data.grouping import Grouping, distinct, encode_groups
 from xrisk.estimators.base import (
     FITTED,
     SOLVING,
@@ -21,7 +22,6 @@ from xrisk.estimators.base import (
 from xrisk.estimators.callbacks import with_callbacks
 from xrisk.estimators.routing import warn_of_lost_groups
 from xrisk.functions.parameters import counted
-from xrisk.grouping import Grouping, distinct, encode_groups
 from xrisk.inner.oracle import exact_values, inner_count
 from xrisk.problem import Problem
 from xrisk.run import Result

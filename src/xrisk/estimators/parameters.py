@@ -9,9 +9,8 @@ from sklearn.utils import check_random_state
 
 from xrisk.applications.arguments import as_number
 from xrisk.certificate import Certificate
-from xrisk.functions.parameters import flag, positive, require
+from xrisk.functions.parameters import flag, number, positive, require, whole_from
 from xrisk.run import Stop, TracePoint
-from xrisk.solvers.base import check_positive, whole
 
 MISSING = ("rows", "assets", "error")  # of `MeanVariancePortfolio`
 CONVEX = ("squared_hinge", "hinge", "logistic")
@@ -19,14 +18,6 @@ SURROGATES = ("sigmoid", "convex", *CONVEX)  # of the partial AUC models
 STARTS = ("logistic", "balanced")
 
 Check = Callable[[str, Any], object]  # raises one sentence, or returns
-
-
-def _at_least(least: int) -> Check:
-    def check(name: str, value: Any) -> None:
-        if whole(name, value) < least:
-            raise ValueError(f"{name} must be at least {least}, got {value}")
-
-    return check
 
 
 def _one_of(words: tuple[str, ...]) -> Check:
@@ -49,18 +40,15 @@ def _anchor(name: str, value: Any) -> None:
 
 def _limit(name: str, value: Any) -> None:
     if value is not None:
-        check_positive(name, value)
+        positive(name, value)
 
 
-def _share_below(end: float, words: str) -> Check:
-    def check(name: str, value: Any) -> None:
-        require(0.0 <= as_number(name, value) < end, name, value, words)
-
-    return check
+def _outlier_fraction(name: str, value: Any) -> None:
+    require(0.0 <= as_number(name, value) < 0.5, name, value, "at least 0 and below 0.5")
 
 
 def _verbose(name: str, value: Any) -> None:
-    _at_least(0)(name, int(value) if isinstance(value, bool | np.bool_) else value)
+    whole_from(0)(name, int(value) if isinstance(value, bool | np.bool_) else value)
 
 
 def _seed(name: str, value: Any) -> None:
@@ -80,20 +68,20 @@ def _solver(name: str, value: Any) -> None:
 # what the statement of a problem checks itself, such as alpha, is not here
 PARAMETERS: dict[str, Check] = {
     "anchor": _anchor,
-    "copies": _at_least(1),
-    "discount": _share_below(1.0, "at least 0 and below 1"),
+    "copies": whole_from(1),
+    "discount": number("be at least 0 and below 1", lambda x: 0.0 <= x < 1.0),
     "fit_intercept": flag,
     "long_only": flag,
-    "max_iter": _at_least(1),
+    "max_iter": whole_from(1),
     "max_seconds": _limit,
     "missing": _one_of(MISSING),
-    "outlier_fraction": _share_below(0.5, "at least 0 and below 0.5"),
+    "outlier_fraction": _outlier_fraction,
     "random_state": _seed,
     "risk_aversion": lambda name, value: positive(name, as_number(name, value)),
     "solver": _solver,
     "start": _start,
     "surrogate": _one_of(SURROGATES),
-    "tol": check_positive,
+    "tol": positive,
     "verbose": _verbose,
     "warm_start": flag,
 }

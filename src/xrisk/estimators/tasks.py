@@ -9,6 +9,7 @@ import numpy as np
 from xrisk.applications import CLASS_LOSSES, multi_task
 from xrisk.applications.arguments import quoted
 from xrisk.applications.tasks import TaskCells, task_cells, task_slots
+from xrisk.data.grouping import BETWEEN, Grouping, encode_groups
 from xrisk.estimators.base import FITTED, SOLVING, USER, LinearRobustClassifier, Training
 from xrisk.estimators.callbacks import with_callbacks
 from xrisk.estimators.groups import (
@@ -21,7 +22,6 @@ from xrisk.estimators.groups import (
 )
 from xrisk.estimators.routing import warn_of_lost_groups
 from xrisk.functions import MaxOuter, block_value
-from xrisk.grouping import BETWEEN, Grouping, encode_groups
 from xrisk.inner.oracle import exact_values, inner_count, inner_dim
 from xrisk.problem import Problem
 from xrisk.run import Result

@@ -130,7 +130,7 @@ from xrisk.functions.simplex import (
     project_capped_simplex,
     project_simplex,
 )
-from xrisk.functions.worst import Worst, worst
+from xrisk.functions.smoothed_worst import Worst, worst
 
 __all__ = [
     "L1",

@@ -1,4 +1,4 @@
-"""Worst cases over distributions near the one observed: balls of divergence, alone or at a cost, and unequal masses."""
+"""Worst cases over distributions near the observed one: balls of a divergence, with or without a price, and masses."""
 # mypy: disable-error-code="empty-body"
 
 import math
@@ -9,7 +9,7 @@ from numba.extending import register_jitable
 
 from xrisk.compile import kernel
 from xrisk.functions.block.joint import SLACK, in_capped_simplex
-from xrisk.functions.parameters import non_negative, positive
+from xrisk.functions.parameters import checks, non_negative, positive
 from xrisk.functions.reweighting import (
     UNKNOWN,
     chi_bound,
@@ -36,6 +36,7 @@ from xrisk.generic import generic
 EPS = float(np.finfo(np.float64).eps)
 
 
+@checks(radius=positive, strength=non_negative)
 class KLBallRisk(NamedTuple):
     """ρ(u) = max of ⟨q, u⟩ − λ₀ KL(q) over KL(q) = Σ qᵢ log(n qᵢ) ≤ radius.
 
@@ -45,12 +46,8 @@ class KLBallRisk(NamedTuple):
     radius: float = 0.5
     strength: float = 0.0
 
-    def check(self) -> None:
-        """Refuse a radius that is not positive and a negative strength."""
-        positive("radius", self.radius)
-        non_negative("strength", self.strength)
 
-
+@checks(radius=positive, strength=non_negative)
 class ChiSquareBallRisk(NamedTuple):
     """ρ(u) = max of ⟨q, u⟩ − λ₀ χ²(q) over χ²(q) = (1/n) Σ ½ (n qᵢ − 1)² ≤ radius.
 
@@ -59,11 +56,6 @@ class ChiSquareBallRisk(NamedTuple):
 
     radius: float = 0.5
     strength: float = 0.0
-
-    def check(self) -> None:
-        """Refuse a radius that is not positive and a negative strength."""
-        positive("radius", self.radius)
-        non_negative("strength", self.strength)
 
 
 class WithMasses(NamedTuple):
@@ -96,7 +88,7 @@ def enter_dual(risk: Any, p: np.ndarray, q: np.ndarray) -> None:
 
 @register_jitable
 def tilted_case(u, p, strength, radius, q):
-    """(ρ(u), λ) of Kullback–Leibler divergence by the dual form λ log E exp(u/λ) + (λ − λ₀)·radius, flat in λ."""
+    """(ρ(u), λ) of KL divergence by the dual form λ log E exp(u/λ) + (λ − λ₀)·radius, in which errors of λ cancel."""
     d, top, scale, factor = standard(u, p)
     known = extent(d, p)
     least = min(strength * factor / scale, 1e300) if scale > 0.0 else strength
@@ -107,7 +99,7 @@ def tilted_case(u, p, strength, radius, q):
 
 @register_jitable
 def multiplier(lam, least, strength, scale):
-    """λ in the scale of the values; where it is the strength, that to the last digit."""
+    """λ in the scale of the values; exactly the strength where it equals the least value."""
     return lam * scale if lam > least else strength
 
 
@@ -147,7 +139,7 @@ def _(risk, p, u, q):
 
 @register_jitable
 def tail_case(u, p, alpha, q):
-    """(CVaR, level from which on values have weight)."""
+    """(CVaR, the level from which on values have a weight)."""
     d, top, scale, factor = standard(u, p)
     total = p.sum() if p.size > 0 else float(u.size)
     level = tail_level(d, p, alpha * total)
@@ -264,14 +256,14 @@ def _(risk, p, q):
 
 @kernel
 def under_caps(p, alpha, q):
-    """Cut q at p/alpha; what is cut off goes where there is room, in proportion to it."""
-    total, room, kept = (p.sum() if p.size > 0 else float(q.size)), 0.0, 0.0
+    """Clip q at p/alpha, and distribute what was clipped in proportion to what is left below the caps."""
+    total, spare, kept = (p.sum() if p.size > 0 else float(q.size)), 0.0, 0.0
     for i in range(q.size):
         cap = min((p[i] if p.size > 0 else 1.0) / total / alpha, 1.0)
         q[i] = min(q[i], cap)
         kept += q[i]
-        room += cap - q[i]
-    part = min(max(1.0 - kept, 0.0) / room, 1.0) if room > 0.0 else 0.0
+        spare += cap - q[i]
+    part = min(max(1.0 - kept, 0.0) / spare, 1.0) if spare > 0.0 else 0.0
     for i in range(q.size):
         cap = min((p[i] if p.size > 0 else 1.0) / total / alpha, 1.0)
         q[i] = min(q[i] + part * (cap - q[i]), cap)
@@ -279,7 +271,7 @@ def under_caps(p, alpha, q):
 
 @kernel
 def onto_base(p, q):
-    """Make q a distribution that is zero where the masses are."""
+    """Turn q into a distribution that is zero where the masses are zero."""
     total = 0.0
     for i in range(q.size):
         q[i] = max(q[i], 0.0) if p.size == 0 or p[i] > 0.0 else 0.0
@@ -293,7 +285,7 @@ def onto_base(p, q):
 
 @register_jitable
 def cost_of_weights(risk, p, q):
-    """ρ*(q); inf off the simplex and where q > 0 meets no mass."""
+    """ρ*(q); inf off the simplex and where q > 0 on zero mass."""
     if not in_capped_simplex(q, 1.0, 1.0):
         return np.inf
     for i in range(p.size):

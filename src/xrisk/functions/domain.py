@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
-from xrisk.functions.parameters import finite, positive, require
+from xrisk.functions.parameters import checks, finite, positive, require
 from xrisk.functions.penalty import penalty_conjugate, penalty_convexity, penalty_slope, penalty_value, prox
 from xrisk.functions.simplex import fill_from_top, project_capped_simplex, project_simplex
 from xrisk.functions.special import clip, norm
@@ -40,6 +40,7 @@ class Box(NamedTuple):
         require(self.low <= self.high, "high", self.high, f"at least low={self.low!r}")
 
 
+@checks(radius=positive)
 class Ball(NamedTuple):
     """‖w‖ ≤ radius.
 
@@ -52,15 +53,12 @@ class Ball(NamedTuple):
 
     radius: float = 1.0
 
-    def check(self) -> None:
-        """Refuse a radius that is not positive."""
-        positive("radius", self.radius)
-
 
 class NonNegative(NamedTuple):
     """w_j ≥ 0."""
 
 
+@checks(total=positive)
 class Simplex(NamedTuple):
     """w ≥ 0, Σ w = total.
 
@@ -74,11 +72,8 @@ class Simplex(NamedTuple):
 
     total: float = 1.0
 
-    def check(self) -> None:
-        """Refuse a total that is not positive."""
-        positive("total", self.total)
 
-
+@checks(total=positive, cap=positive)
 class CappedSimplex(NamedTuple):
     """0 ≤ w ≤ cap, Σ w = total; needs d · cap ≥ total.
 
@@ -92,11 +87,6 @@ class CappedSimplex(NamedTuple):
 
     total: float = 1.0
     cap: float = 1.0
-
-    def check(self) -> None:
-        """Refuse a total or cap that is not positive."""
-        positive("total", self.total)
-        positive("cap", self.cap)
 
 
 @register_jitable
@@ -237,7 +227,7 @@ def _(domain, v):
 
 @register_jitable
 def inner_product(v, w):
-    """⟨v, w⟩; inf as soon as an entry of w is, which a support point is only where v is positive."""
+    """⟨v, w⟩; inf if an entry of w is; a support point is infinite only where v is positive."""
     total = 0.0
     for j in range(v.size):
         if w[j] == np.inf:

@@ -1,4 +1,4 @@
-"""Domains of portfolios: what all weights sum to, and how much they may be in absolute value."""
+"""Domains of portfolios: the sum of the weights, and bounds on their absolute values."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ import numpy as np
 from numba.extending import register_jitable
 
 from xrisk.functions.domain import SLACK, inner_product, inside_or_inf, support_point
-from xrisk.functions.parameters import finite, positive, require
+from xrisk.functions.parameters import checks, finite, positive, require
 from xrisk.functions.penalty import (
     absolute_sum,
     penalty_conjugate,
@@ -20,6 +20,7 @@ from xrisk.functions.simplex import fill_from_top, project_simplex, simplex_thre
 ROUNDING = 1e-15  # relative, of a sum
 
 
+@checks(total=finite)
 class Hyperplane(NamedTuple):
     """Σ w = total.
 
@@ -33,11 +34,8 @@ class Hyperplane(NamedTuple):
 
     total: float = 1.0
 
-    def check(self) -> None:
-        """Refuse a total that is not finite."""
-        finite("total", self.total)
 
-
+@checks(radius=positive)
 class L1Ball(NamedTuple):
     """‖w‖₁ ≤ radius.
 
@@ -51,11 +49,8 @@ class L1Ball(NamedTuple):
 
     radius: float = 1.0
 
-    def check(self) -> None:
-        """Refuse a radius that is not positive."""
-        positive("radius", self.radius)
 
-
+@checks(total=positive)
 class SolidSimplex(NamedTuple):
     """w ≥ 0, Σ w ≤ total.
 
@@ -68,10 +63,6 @@ class SolidSimplex(NamedTuple):
     """
 
     total: float = 1.0
-
-    def check(self) -> None:
-        """Refuse a total that is not positive."""
-        positive("total", self.total)
 
 
 class LeveragedBudget(NamedTuple):
@@ -119,9 +110,9 @@ def sums_to(w, total):
 
 @register_jitable
 def shift_to(w, total):
-    """The nearest point with Σ w = total, in place; twice, since the first sum may be of far larger numbers.
+    """The nearest point with Σ w = total, in place; done twice, as the first sum may be of far larger numbers.
 
-    What is there up to rounding stays: a weight of zero is to stay one.
+    A point that has this sum up to rounding is not changed, so that zero weights stay zero.
     """
     for _ in range(2):
         short = total - w.sum()

@@ -1,4 +1,4 @@
-"""Faces of domains: where a minimiser lies on one, it is that of the objective on a flat piece."""
+"""Faces of domains: a minimiser that lies on a face also minimises the objective on the plane of that face."""
 # mypy: disable-error-code="empty-body"
 
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ def face_of(domain: Any, w: np.ndarray) -> Face:
 
 @generic
 def domain_of(penalty: Any) -> Any:
-    """The domain of a penalty that is a ridge and a linear term on it; of any other the part that is neither."""
+    """The domain of a penalty that is a ridge and a linear term on a domain; else the part that is neither."""
 
 
 @generic

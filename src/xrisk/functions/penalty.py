@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
-from xrisk.functions.parameters import count, non_negative, norm_strength
+from xrisk.functions.parameters import checks, non_negative, norm_strength, whole_from
 from xrisk.functions.special import norm
 from xrisk.generic import generic
 
@@ -45,6 +45,7 @@ class NoPenalty(NamedTuple):
     """r(w) = 0."""
 
 
+@checks(l1=norm_strength)
 class L1(NamedTuple):
     """r(w) = l1 ‖w‖₁.
 
@@ -58,11 +59,8 @@ class L1(NamedTuple):
 
     l1: float = 1.0
 
-    def check(self) -> None:
-        """Refuse a negative weight."""
-        norm_strength("l1", self.l1)
 
-
+@checks(l2=non_negative)
 class L2(NamedTuple):
     """r(w) = ½ l2 ‖w‖².
 
@@ -74,11 +72,8 @@ class L2(NamedTuple):
 
     l2: float = 1.0
 
-    def check(self) -> None:
-        """Refuse a negative weight."""
-        non_negative("l2", self.l2)
 
-
+@checks(l1=norm_strength, l2=non_negative)
 class ElasticNet(NamedTuple):
     """r(w) = l1 ‖w‖₁ + ½ l2 ‖w‖².
 
@@ -91,12 +86,8 @@ class ElasticNet(NamedTuple):
     l1: float = 0.0
     l2: float = 1.0
 
-    def check(self) -> None:
-        """Refuse a negative weight."""
-        norm_strength("l1", self.l1)
-        non_negative("l2", self.l2)
 
-
+@checks(strength=norm_strength, l2=non_negative, size=whole_from(1))
 class GroupLasso(NamedTuple):
     """r(w) = strength Σ_g ‖w_g‖ + ½ l2 ‖w‖² over consecutive groups of ``size`` coordinates, the last maybe shorter.
 
@@ -109,12 +100,6 @@ class GroupLasso(NamedTuple):
     strength: float = 1.0
     l2: float = 0.0
     size: int = 1
-
-    def check(self) -> None:
-        """Refuse a negative weight, or a size that is not an integer of at least 1."""
-        norm_strength("strength", self.strength)
-        non_negative("l2", self.l2)
-        count("size", self.size, 1)
 
 
 @register_jitable

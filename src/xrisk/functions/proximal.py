@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.functions.parameters import non_negative
+from xrisk.functions.parameters import non_negative, positive, require
 from xrisk.functions.penalty import L2, penalty_convexity, penalty_slope, penalty_value, prox, shrink
 
 
@@ -20,10 +20,8 @@ class Proximal(NamedTuple):
 
     def check(self) -> None:
         """Refuse a strength that is not positive and a centre that is not finite."""
-        if not 0.0 < self.strength < np.inf:
-            raise ValueError(f"strength must be positive, got {self.strength}")
-        if not np.isfinite(self.center).all():
-            raise ValueError("center must be finite")
+        positive("strength", self.strength)
+        require(bool(np.isfinite(self.center).all()), "center", self.center, "finite")
 
 
 @penalty_value.of(Proximal)
@@ -70,10 +68,9 @@ class Anchored(NamedTuple):
     def check(self) -> None:
         """Refuse a strength below 0, a centre that is not finite and scales that are not positive."""
         non_negative("strength", self.strength)
-        if not np.isfinite(self.center).all():
-            raise ValueError("center must be finite")
-        if not (np.isfinite(self.scales) & (self.scales > 0.0)).all():
-            raise ValueError("scales must be positive and finite")
+        require(bool(np.isfinite(self.center).all()), "center", self.center, "finite")
+        valid = np.isfinite(self.scales) & (self.scales > 0.0)
+        require(bool(valid.all()), "scales", self.scales, "positive and finite")
 
 
 @penalty_value.of(Anchored)

@@ -1,4 +1,4 @@
-"""Penalties over a domain, with a threshold beside the parameters, with free coordinates, or with a linear term."""
+"""Penalties on a domain, with a threshold next to the parameters, with free coordinates, or with a linear term."""
 # mypy: disable-error-code="empty-body"
 
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from xrisk.functions.domain import (
     support_point,
 )
 from xrisk.functions.exposure import Hyperplane, L1Ball, LeveragedBudget, SolidSimplex
-from xrisk.functions.parameters import count, finite, require
+from xrisk.functions.parameters import checks, finite, require, whole_from
 from xrisk.functions.penalty import (
     L1,
     L2,
@@ -83,7 +83,7 @@ class Restricted(NamedTuple):
 
 
 class WithThreshold(NamedTuple):
-    """r(x) = penalty(w) + slope · c for x = (w, c), low ≤ c ≤ high: a threshold beside the parameters.
+    """r(x) = penalty(w) + slope · c for x = (w, c), low ≤ c ≤ high: parameters and a threshold.
 
     Examples
     --------
@@ -106,6 +106,7 @@ class WithThreshold(NamedTuple):
         require(self.low <= self.high, "high", self.high, f"at least low={self.low!r}")
 
 
+@checks(free=whole_from(0))
 class Unpenalised(NamedTuple):
     """r(w) = penalty of all but the last ``free`` coordinates (intercepts).
 
@@ -118,10 +119,6 @@ class Unpenalised(NamedTuple):
     penalty: Any = L2()
     free: int = 1
 
-    def check(self) -> None:
-        """Refuse a number of free coordinates that is not an integer from 0 on."""
-        count("free", self.free, 0)
-
 
 class Tilted(NamedTuple):
     """r(w) = penalty(w) + ⟨slope, w⟩ + constant.
@@ -131,7 +128,7 @@ class Tilted(NamedTuple):
     penalty : spec
         A penalty or a domain.
     slope : array (d,)
-        The gradient of the linear term; an array of one number stands for that number in every coordinate.
+        The gradient of the linear term; an array of one number is repeated for every coordinate.
     constant : float
         What is added to the value.
 
@@ -146,7 +143,7 @@ class Tilted(NamedTuple):
     constant: float = 0.0
 
     def check(self) -> None:
-        """Refuse a slope that is no vector, and numbers that are not finite."""
+        """Refuse a slope that is not a vector, and numbers that are not finite."""
         shape = np.shape(self.slope)
         require(len(shape) == 1 and shape[0] > 0, "slope", shape, "of shape (d,)")
         require(bool(np.isfinite(self.slope).all()), "slope", self.slope, "finite")
@@ -256,7 +253,7 @@ def _(r):
 
 @register_jitable
 def slope_stride(r, w):
-    """By how much to move in the slope from one coordinate of w to the next: 0 where one number is for all."""
+    """The stride in the slope from one coordinate of w to the next: 0 if one number is for all."""
     if r.slope.size != w.size and r.slope.size != 1:
         raise ValueError("slope must have as many entries as there are coordinates, or one for all")
     return 1 if r.slope.size == w.size else 0

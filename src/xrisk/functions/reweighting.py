@@ -1,4 +1,4 @@
-"""Worst-case weights of n values by equations in one unknown, O(n) a step: tilting, excess over a level, capped tails.
+"""Worst-case weights of n values by equations in one unknown, O(n) a step: tilts, excesses over a level, capped tails.
 
 Masses p (n,) need not sum to one; an array of size 0 stands for equal ones. Values are taken relative to the largest.
 """
@@ -12,7 +12,7 @@ from xrisk.compile import inlined, kernel
 from xrisk.functions.special import branch_free, fast_exp
 from xrisk.lanes import LANES, above, at_least, lanes, lanes_sum, not_above, not_below, ones, pack, unpack
 
-STEPS = 400  # of a safeguarded iteration; five to ten are usual, more where values differ by 1e-200 of their range
+STEPS = 400  # of a safeguarded iteration; five to ten are usual, more if values differ by 1e-200 of their range
 BELOW = -5e-324  # the largest number below zero
 UNKNOWN = math.nan  # no earlier solution to start from
 
@@ -34,7 +34,7 @@ class Tilt(NamedTuple):
     variance: float  # of v/λ under q
     mean: float  # E_q[v] − top
     value: float  # λ log E_p[exp(v/λ)] − top
-    total: float  # of the weights as they are written
+    total: float  # of the written weights
     noise: float  # rounding of the divergence
 
 
@@ -163,7 +163,7 @@ def series(s):
 
 @kernel
 def tilt_gently(v, p, known, lam, q):
-    """`tilt` where λ is large beside the values: about the mean, no digits are lost to the 1 in exp(s) = 1 + s + …"""
+    """`tilt` for λ large relative to the values: about the mean, the 1 in exp(s) = 1 + s + … costs no digits."""
     small, product, second, total = gentle_sums(v, p, known.top + known.mean, lam, q)
     small, product = small / known.total, product / known.total
     mean, logs = product / (1.0 + small), math.log1p(small)
@@ -246,7 +246,8 @@ def excess_sums(v, p, top, edge, centre, size):
 def chi_penalised(v, p, known, lam, near):
     """`Excess` of the maximiser of ⟨q, v⟩ − λ χ²(q): the edge with Σ p (d − edge)₊ = λ Σ p, by Newton, finite.
 
-    The equation is convex, so edges rise from below the solution. Sums of d ≤ 0 lose no digits, at no scale of λ.
+    The equation is convex, so the edges increase from below the solution. Sums of d ≤ 0 lose no digits at any scale of
+    λ.
     """
     least = max(known.mean - lam, -lam * (known.total / known.at))  # the solution is not below
     edge = near if least < near < 0.0 else least
@@ -264,8 +265,8 @@ def chi_penalised(v, p, known, lam, near):
 def spread(v, p, top, edge, centre, size):
     """(mass, mean, standard deviation) of the values above an edge, the last two less top.
 
-    ``centre`` and ``size`` are guesses of the mean and of its size. Where they are too far off for digits of the
-    variance, which may lie below the smallest number, the mean is summed up first.
+    ``centre`` and ``size`` are estimates of the mean and of its size. If they are too inaccurate for the variance,
+    which may be below the smallest number, the mean is computed first.
     """
     mass, first, second = excess_sums(v, p, top, edge, centre, size)
     if mass <= 0.0:
@@ -286,7 +287,7 @@ def spread(v, p, top, edge, centre, size):
 def chi_bounded(v, p, known, radius, near):
     """`Excess` of the maximiser of ⟨q, v⟩ over χ²(q) ≤ radius, for more mass than the top's: safeguarded, finite.
 
-    From an edge below the solution, what would be right for the values above it is a better such edge.
+    Given an edge below the solution, the edge that is exact for the values above it is closer and still below.
     """
     low, high, last = 2.0 * known.low, 0.0, -1.0
     edge = near if low < near < 0.0 else low
@@ -358,7 +359,7 @@ def write_excess(v, p, known, found, q):
         second += m * change * change
         mean += q[i] * d if q[i] > 0.0 else 0.0
     q /= total
-    off /= known.total  # of the sum of the weights from one: rounding, which the division has just taken out
+    off /= known.total  # of the sum of the weights from one: rounding, which the division has just removed
     return 0.5 * max(second / known.total - off * off, 0.0) / ((1.0 + off) * (1.0 + off)), mean / total
 
 
@@ -375,7 +376,7 @@ def chi_bound(v, p, known, level, lam):
 
 @kernel
 def tail_level(v, p, share):
-    """The value down to which the largest have the mass ``share``, by selection, O(n)."""
+    """The value down to which the largest values have the mass ``share``, by selection, O(n)."""
     values, masses = v.copy(), p.copy()
     low, high, wanted = 0, v.size, share
     while high - low > 1:
@@ -407,7 +408,7 @@ def tail_level(v, p, share):
 
 @kernel
 def write_tail(v, p, total, alpha, level, q):
-    """q = p/alpha above the level, what is left on it; E_q[v] − level as it is above."""
+    """q = p/alpha above the level, the rest on it; E_q[v] − level."""
     above, at, excess = 0.0, 0.0, 0.0
     for i in range(v.size):
         m = p[i] if p.size > 0 else 1.0

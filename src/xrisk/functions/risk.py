@@ -9,7 +9,7 @@ from numba.extending import register_jitable
 
 from xrisk.functions.block.joint import in_capped_simplex
 from xrisk.functions.outer import ChiSquareA, ChiSquareB, CVaRHinge, Exponential, Scaled, outer_value
-from xrisk.functions.parameters import positive, require
+from xrisk.functions.parameters import checks, positive, share
 from xrisk.functions.simplex import (
     ascending,
     fill_from_top,
@@ -76,6 +76,7 @@ class MaxRisk(NamedTuple):
     """
 
 
+@checks(alpha=share)
 class CVaRRisk(NamedTuple):
     """ρ(u) = mean of the largest share α of u, the last one counted fractionally: q_i ≤ 1/(α n).
 
@@ -87,11 +88,8 @@ class CVaRRisk(NamedTuple):
 
     alpha: float = 0.1
 
-    def check(self) -> None:
-        """Refuse an α outside (0, 1]."""
-        require(0.0 < self.alpha <= 1.0, "alpha", self.alpha, "in (0, 1]")
 
-
+@checks(lam=positive)
 class ChiSquareRiskA(NamedTuple):
     """ρ(u) = max_q ⟨q, u⟩ − (λ/n) Σ_i ½ (n q_i − 1)² over the simplex.
 
@@ -103,11 +101,8 @@ class ChiSquareRiskA(NamedTuple):
 
     lam: float = 1.0
 
-    def check(self) -> None:
-        """Refuse a λ that is not positive."""
-        positive("lam", self.lam)
 
-
+@checks(lam=positive)
 class ChiSquareRiskB(NamedTuple):
     """ρ(u) = max_q ⟨q, u⟩ − (λ/n) Σ_i (n q_i − 1)² over the simplex.
 
@@ -119,11 +114,8 @@ class ChiSquareRiskB(NamedTuple):
 
     lam: float = 1.0
 
-    def check(self) -> None:
-        """Refuse a λ that is not positive."""
-        positive("lam", self.lam)
 
-
+@checks(lam=positive)
 class KLRisk(NamedTuple):
     """ρ(u) = λ log mean_i exp(u_i/λ) = max_q ⟨q, u⟩ − λ Σ_i q_i log(n q_i) over the simplex.
 
@@ -134,10 +126,6 @@ class KLRisk(NamedTuple):
     """
 
     lam: float = 1.0
-
-    def check(self) -> None:
-        """Refuse a λ that is not positive."""
-        positive("lam", self.lam)
 
 
 @risk_cap.of(MaxRisk)
@@ -181,7 +169,7 @@ def _(rho, n):
 
 @risk_outer.of(CVaRRisk)
 def _(rho, n):
-    return CVaRHinge(max(rho.alpha, 1.0 / n))  # less than one value is the maximum, at no steeper a slope than n
+    return CVaRHinge(max(rho.alpha, 1.0 / n))  # less than one value is the maximum, with slopes of at most n
 
 
 @risk_outer.of(ChiSquareRiskA)
@@ -265,7 +253,7 @@ def chi_square_value(u, f, lift):
 
 @register_jitable
 def chi_square_weights(u, lift, q):
-    """(u − top − θ)₊ over their sum n·lift."""
+    """(u − top − θ)₊, divided by their sum n·lift."""
     top, theta = simplex_threshold(u, u.size * lift)
     for i in range(u.size):
         q[i] = max(float(u[i]) - top - theta, 0.0) / (u.size * lift)

@@ -11,9 +11,9 @@ RUN = 16  # values that are sorted by insertion
 
 @kernel
 def descending_order(v):
-    """Indices that sort ``v`` from the largest down, equal values as they stand.
+    """Indices that sort ``v`` in descending order, with equal values in their old order.
 
-    A merge sort of our own: NumPy's sorts take Numba longer to compile than all that is built on them.
+    This is our own merge sort: Numba takes longer to compile NumPy's sorts than all that uses them.
     """
     n, width = v.size, RUN
     order, other = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
@@ -125,8 +125,8 @@ def _capped_threshold(descending, total, cap):
 def kl_project_capped_simplex(q, cap):
     """argmin of Σ p log(p/q) over {p: Σ p = 1, 0 ≤ p ≤ cap}, in place; q ≥ 0 need not sum to one.
 
-    The k largest become cap, the others are scaled to the mass that is left. Where too few entries are positive
-    (the divergence is infinite on the whole set) the mass that is left is spread evenly.
+    The k largest become cap, the others are scaled to the remaining mass. If too few entries are
+    positive (the divergence is infinite on the whole set), the remaining mass is spread evenly.
     """
     n = q.size
     if n * cap <= 1.0 + 1e-12:
@@ -156,14 +156,14 @@ def normalise_logs(logq):
     for i in range(logq.size):
         total += math.exp(logq[i] - top)
     for i in range(logq.size):
-        logq[i] = (logq[i] - top) - math.log(total)  # in one sum a large top would round the other away
+        logq[i] = (logq[i] - top) - math.log(total)  # in one sum, a large top would round the other away
 
 
 @kernel
 def kl_project_logs(logq, cap):
     """`kl_project_capped_simplex` from logarithms to logarithms, in place.
 
-    Weights too large or too small for a float64 keep their ratios: none overflows, none becomes zero for good.
+    Weights too large or too small for a float64 keep their ratios; none overflows or becomes zero for good.
     """
     n = logq.size
     if n * cap <= 1.0 + 1e-12:
@@ -180,7 +180,7 @@ def kl_project_logs(logq, cap):
     for r in range(n - 2, -1, -1):
         tail[r] += tail[r + 1] * math.exp(logq[order[r + 1]] - logq[order[r]])
     k = 0
-    # caps that fill all of the mass leave none for the others, which rounding alone can bring about
+    # by rounding, caps may fill all of the mass and leave none for the others
     while (k + 1) * cap < 1.0 - 1e-12 and 1.0 - k * cap > cap * tail[k]:
         k += 1
     top, left = logq[order[k]], math.log((1.0 - k * cap) / tail[k])

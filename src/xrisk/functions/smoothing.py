@@ -1,10 +1,11 @@
-"""Smooth stand-ins for functions with kinks, for Newton's method: their slopes are interior dual points.
+"""Smooth approximations of functions with kinks, for Newton's method: their slopes are interior dual points.
 
-A loss or outer function made of lines and parabolas is φ(t) = max of v t − bend·v²/2 over v in [lo, hi]. Its stand-in
+A loss or outer function made of lines and parabolas is φ(t) = max of v t − κ·v²/2 over v in [lo, hi], κ the dual
+curvature. Its approximation
 
-    φ_μ(t) = max over v of  v t − bend·v²/2 + μ log(v − lo) + μ log(hi − v)
+    φ_μ(t) = max over v of  v t − κ·v²/2 + μ log(v − lo) + μ log(hi − v)
 
-is smooth, has its slope strictly inside [lo, hi], and v t − φ*(v) falls short of φ(t) by at most μ.
+is smooth, its slope lies strictly inside [lo, hi], and v t − φ*(v) is at most μ below φ(t).
 """
 
 import math
@@ -50,12 +51,12 @@ class PiecewiseOuter(NamedTuple):
 
 @generic
 def smooth_loss(loss, z, y, mu):
-    """(value, slope, curvature) of the stand-in, then ℓ(z, y) and its lower bound slope·z − ℓ*(slope)."""
+    """(value, slope, curvature) of the approximation, then ℓ(z, y) and its lower bound slope·z − ℓ*(slope)."""
 
 
 @generic
 def smooth_outer(f, u, mu):
-    """(slope, curvature) of the stand-in."""
+    """(slope, curvature) of the approximation."""
 
 
 def smoothable_loss(loss: Any) -> Any:
@@ -86,7 +87,7 @@ def smoothable_outer(f: Any) -> Any:
 
 @formula
 def half_line(t, dual_curvature, mu):
-    """The s > 0 with t − bend·s + μ/s = 0; inf where t pushes without end."""
+    """The s > 0 with t − κ·s + μ/s = 0; inf where t pushes without end."""
     root = np.hypot(t, 2.0 * math.sqrt(dual_curvature * mu))
     if t > 0.0:
         return (t + root) / (2.0 * dual_curvature) if dual_curvature > 0.0 else np.inf
@@ -107,7 +108,7 @@ def barrier(s, width, mu):
 
 @formula
 def near_end(t, width, dual_curvature, mu):
-    """The s in (0, width/2] with t − bend·s + μ/s − μ/(width − s) = 0, known to be there."""
+    """The s in (0, width/2] with t − κ·s + μ/s − μ/(width − s) = 0, known to be there."""
     if dual_curvature == 0.0:
         reach = np.hypot(t * width, 2.0 * mu) + 2.0 * mu - t * width
         return 2.0 * mu * width / reach if reach > 0.0 else 0.5 * width
@@ -125,7 +126,7 @@ def near_end(t, width, dual_curvature, mu):
 
 @formula
 def piece_slack(t, lo, hi, dual_curvature, mu):
-    """(v − lo, hi − v) at the maximiser v of v t − bend·v²/2 + μ log(v − lo) + μ log(hi − v)."""
+    """(v − lo, hi − v) at the maximiser v of v t − κ·v²/2 + μ log(v − lo) + μ log(hi − v)."""
     if math.isinf(lo) and math.isinf(hi):
         return np.inf, np.inf
     if math.isinf(hi):

@@ -11,7 +11,7 @@ from xrisk.lanes import fused
 TINY = float(np.finfo(np.float64).tiny)
 EXP_LIMIT = 709.782712893384  # log of the largest float64
 
-# no branch, no call: a plain loop over an array becomes vector instructions
+# without branches and calls, a loop over an array becomes vector instructions
 branch_free = register_jitable(**INLINED)
 
 LOG2_E = 1.4426950408889634
@@ -22,7 +22,7 @@ ROUND = 6755399441055744.0  # 1.5·2⁵²: adding it leaves a whole number in th
 
 @register_jitable
 def exp(x):
-    """exp(x), with inf where it overflows (``math.exp`` raises there)."""
+    """exp(x), inf where it overflows (``math.exp`` raises an error)."""
     return np.inf if x > EXP_LIMIT else math.exp(x)
 
 
@@ -34,10 +34,10 @@ def line(a, b, x):
 
 @branch_free
 def fast_exp(x):
-    """exp(x) within 1.1 units in the last place; inf, 0 and NaN where they belong.
+    """exp(x) within 1.1 units in the last place, including inf, 0 and NaN.
 
     exp(x) = 2ⁿ exp(r) with |r| ≤ log(2)/2, where a polynomial of degree 11 is off by 2e-17. The power of two
-    comes in two factors, for the numbers below 2⁻¹⁰²² and those next to overflow.
+    is applied in two factors, for results below 2⁻¹⁰²² and next to overflow.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def fast_exp(x):
 
 @branch_free
 def _power_of_two(n):
-    """2ⁿ for −1022 ≤ n ≤ 1023, of which only the last 11 bits are looked at."""
+    """2ⁿ for −1022 ≤ n ≤ 1023, of which only the last 11 bits are used."""
     return float(np.int64((n + 1023) << 52).view(np.float64))
 
 
@@ -77,7 +77,7 @@ def fast_log1p(x):
     a = fused(q, line(0.28571428566944046, 0.22222222732703933, v), line(0.6666666666666666, 0.4000000000001527, v))
     b = fused(q, line(0.13313860694524396, 0.1200360376485126, v), line(0.1818178872662601, 0.1538558857182529, v))
     c = line(0.08788555915244822, 0.16188476499378662, v)
-    # 2s = x − sx: small x come back as they are, also those that have lost digits to underflow
+    # 2s = x − sx: small x are returned exactly, also subnormal ones
     return fused(-s, fused(-v, fused(q * q, fused(q * q, c, b), a), x), x)
 
 
@@ -102,7 +102,7 @@ def negative_entropy(p):
     (-0.69314718056, 0.0, inf)
     """
     rest = 1.0 - p
-    inside = max(p, TINY)  # numbers below it have fewer digits, and their product with the logarithm counts for nothing
+    inside = max(p, TINY)  # numbers below it have fewer digits, and their product with the logarithm is negligible
     other = fast_log1p(-min(p, 0.5)) if p <= 0.5 else fast_log(max(rest, TINY))
     value = fused(p, fast_log(inside), rest * other)
     return np.inf if p < 0.0 or p > 1.0 else value
@@ -129,7 +129,7 @@ def logistic_terms(m):
 
 @register_jitable
 def power(x, p):
-    """x^p for x ≥ 0, with inf where it overflows (``**`` raises there)."""
+    """x^p for x ≥ 0, inf where it overflows (``**`` raises an error)."""
     if x == 0.0:
         return 1.0 if p == 0.0 else (0.0 if p > 0.0 else np.inf)
     return np.inf if p * math.log(x) > EXP_LIMIT else x**p
@@ -179,8 +179,8 @@ def clip(x, low, high):
 def wright_omega(z):
     """ω with ω + log ω = z.
 
-    Newton on log ω left of 1, where ω may underflow, and on ω right of it; both start on the side from which
-    the iterates are monotone.
+    Newton's method on log ω for ω < 1, which may underflow, else on ω; both start on the side from which the iterates
+    are monotone.
     """
     if z < -40.0:
         return math.exp(z)  # off by a factor 1 + exp(−40)

@@ -7,7 +7,7 @@ from numba.extending import overload, register_jitable
 
 from xrisk.compile import kernel, specialise
 from xrisk.data.threads import borders, in_parts, one_thread_each
-from xrisk.functions.parameters import count
+from xrisk.functions.parameters import whole_from
 from xrisk.inner.oracle import uniform_index
 from xrisk.inner.transitions import draw_transition, largest_sample, transition_at, transition_count, transition_range
 
@@ -36,7 +36,7 @@ class Generated(NamedTuple):
 
     def check(self) -> None:
         """Refuse a seed out of range."""
-        count("seed", self.seed, 0)
+        whole_from(0)("seed", self.seed)
         if self.seed >= 2**63:
             raise ValueError(f"seed must be at most 2⁶³ − 1, got {self.seed}")
 
@@ -60,7 +60,7 @@ def generated_transitions(states: int, seed: int = 0) -> Generated:
     >>> P.sum(axis=1).round(12).tolist(), law.sums.shape
     ([1.0, 1.0, 1.0], (3,))
     """
-    count("states", states, 1)
+    whole_from(1)("states", states)
     Generated(seed).check()
     sums = np.empty(states)
     at = borders(states, states)

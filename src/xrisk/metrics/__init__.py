@@ -1,10 +1,10 @@
 """Scores of what the average hides: the worst group, the tail, the top of a ranking, a report on every group.
 
-**Which model to choose.** If a model is to be good on its worst group, choose it by its worst group, on rows it was not
-trained on: by `worst_group_score` on validation rows. Choose the baselines by the same rule. The average favours
-hyperparameters that give up the small groups, and then a robust method looks no better than plain training. In
-scikit-learn's searches `worst_group_scorer` is that rule. The worst of many small groups is a noisy number: groups of
-fewer than ``min_group_size`` rows (30) are never the worst, and `group_report` shows how noisy the others are.
+**Which model to choose.** If a model should be good on its worst group, select it by `worst_group_score` on validation
+rows, and select the baselines in the same way. The average favours hyperparameters that neglect the small groups, and a
+robust method then looks no better than plain training. For scikit-learn's searches, use `worst_group_scorer`. The worst
+of many small groups is noisy: groups of fewer than ``min_group_size`` rows (30) are never the worst, and `group_report`
+shows how noisy the others are.
 """
 
 from xrisk.metrics.arguments import METRICS, MIN_GROUP_SIZE, Metric

@@ -1,4 +1,4 @@
-"""The arguments of scores: names of metrics, rows of one length, weights, the least size of a group."""
+"""The arguments of scores: names of metrics, arrays of equal lengths, weights, the least size of a group."""
 
 import numbers
 from collections.abc import Callable
@@ -17,7 +17,7 @@ def _negative(error: Callable[..., float], y_true: Any, y_pred: Any, *, sample_w
 
 
 def _balanced_accuracy(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
-    """Mean over the classes that the rows hold of the share of each that is right."""
+    """Mean accuracy over the classes present in the rows."""
     y_true, right = np.asarray(y_true), np.asarray(y_true) == np.asarray(y_pred)
     codes = np.unique(y_true, return_inverse=True)[1]
     weight = np.ones(len(y_true)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
@@ -79,7 +79,7 @@ def metric_on(metric: str | Metric, y_true: np.ndarray) -> Metric:
 
 
 def is_number(value: Any, low: float, high: float) -> bool:
-    """Whether a value is a number between two others, themselves included; a truth value is none."""
+    """Whether a value is a number from ``low`` to ``high``; True and False are not."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool) and low <= float(value) <= high
 
 

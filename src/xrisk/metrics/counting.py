@@ -1,4 +1,4 @@
-"""Compiled passes over scores: classes apart, scores between two others, pairs won, weights at each distinct score."""
+"""Compiled passes over scores: classes, scores between two others, ordered pairs, weights at each distinct score."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from xrisk.compile import kernel
 
 @kernel
 def classes_apart(scores, positive):
-    """The scores with those of positives first, and how many these are; no branch, for classes come at random."""
+    """The scores with those of positives first, and their number; without branches, as classes come in random order."""
     n = scores.size
     found = np.empty(n, scores.dtype)
     i, j = 0, n - 1

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.metrics import accuracy_score
 
-from xrisk.grouping import encode_groups
+from xrisk.data.grouping import encode_groups
 from xrisk.metrics.arguments import (
     MIN_GROUP_SIZE,
     Metric,
@@ -45,24 +45,24 @@ def group_report(
     y_true, y_pred : array (n,)
         The truth and the predictions.
     groups : array (n,), several columns, or boolean membership
-        As `xrisk.grouping.encode_groups` takes them.
+        As `xrisk.data.grouping.encode_groups` takes them.
     metric : str or callable
         As for `worst_group_score`. The accuracy gets Wilson's interval, any other score a bootstrap one.
     losses : array (n,), optional
         The loss of each row; the report then has risks, their means, and is sorted by them.
     weights : mapping of names to numbers, or array (groups,), optional
-        Weights of the groups in the worst case; an array is in the order of `xrisk.grouping.encode_groups`.
+        Weights of the groups in the worst case; an array is in the order of `xrisk.data.grouping.encode_groups`.
     greater_is_better : bool
         False for a callable ``metric`` that is a loss.
     confidence : float in (0, 1)
-        Of the intervals. They are for each group by itself: the worst of many groups looks worse than it is.
+        Of the intervals. Each interval is for one group: the worst of many groups looks worse than it is.
     bootstrap : int
         Resamples of each group for the intervals of risks and of scores other than accuracy; 0 for none. A group of
-        one row gets none: resampled it is always the same.
+        one row has no interval: its resamples are all the same.
     random_state : int or Generator, optional
         Seed of the resampling.
     min_group_size : int
-        Groups of fewer rows come last and are never the worst: one row more or less would decide.
+        Groups of fewer rows come last and are never the worst: a single row could decide.
 
     Returns
     -------
@@ -158,7 +158,7 @@ def _bootstrap(measure: _Measure, rows: np.ndarray) -> tuple[Interval, Interval]
 
 
 def _badness(row: GroupRow, better: float, least: int) -> tuple[bool, bool, float]:
-    """Sorts the worst first, small groups last, and among both those without a number last."""
+    """Sort key: the worst first, small groups last, and in both parts groups without a number last."""
     key = -row.risk if row.risk is not None else None if row.score is None else better * row.score
     return (row.n < least, key is None, 0.0 if key is None else key)
 

@@ -18,7 +18,7 @@ from xrisk.metrics.roc import (
     share_of,
 )
 
-MERGED = 20  # times as many scores as the fewer: above, each of these is looked for in the more
+MERGED = 20  # ratio of the numbers of scores above which each of the fewer is looked up among the more
 
 
 def partial_auc_score(
@@ -64,7 +64,7 @@ def partial_auc_score(
     region every tied pair counts one half, and a border cuts the line as if the decision on tied rows were random. So
     the area is continuous in both borders. Where n₊(1 − min_tpr) and n₋ max_fpr are whole numbers and no positive is
     tied with a negative across a border, ``"area"`` and ``"counts"`` are equal. Across a border ``"counts"`` gives one
-    half to each tied pair among the rows it has chosen, whatever else is tied with them.
+    half to each tied pair of the chosen rows, whatever else is tied with them.
 
     Papers name the region (1 − min_tpr, max_fpr) or (min_tpr, max_fpr): a two-way partial AUC at (0.75, 0.75) may be
     either.
@@ -198,7 +198,7 @@ def _mcclish(share: float, max_fpr: float) -> float:
 
 
 def _lowest(n_pos: float, min_tpr: float) -> int:
-    k = math.floor(n_pos * (1.0 - min_tpr) + 1e-9)  # 0.3 · 10 is to be 3
+    k = math.floor(n_pos * (1.0 - min_tpr) + 1e-9)  # 0.3 · 10 must be 3
     if k == 0:
         raise ValueError(
             f"min_tpr must leave a positive below it for method='counts', got {min_tpr!r} for {n_pos:.0f} of them; "
@@ -233,7 +233,7 @@ def _rates(counts: tuple[int, int], n: int) -> np.ndarray:
 
 
 def _won(pos: np.ndarray, neg: np.ndarray) -> int:
-    """Twice the pairs in which the positive is above, ties counting half; sorts both."""
+    """Twice the number of pairs in order, with ties counting half; sorts both arrays."""
     pos.sort()
     neg.sort()
     few, many = (pos, neg) if len(pos) < len(neg) else (neg, pos)

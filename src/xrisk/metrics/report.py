@@ -8,7 +8,7 @@ from xrisk.functions.parameters import counted
 
 
 class GroupRow(NamedTuple):
-    """One group of a report; what was not requested, or is not known, is None."""
+    """One group of a report; values that were not requested or are unknown are None."""
 
     name: str
     n: int
@@ -147,7 +147,7 @@ def _clipped(name: str, width: int = 60) -> str:
 
 
 def _aligned(columns: list[tuple[str, list[str]]]) -> list[str]:
-    """Lines of a table, the first column to the left, the others to the right."""
+    """Lines of a table; the first column is left-aligned, the others are right-aligned."""
     widths = [max(map(len, [title, *cells])) for title, cells in columns]
     lines = zip(*([title, *cells] for title, cells in columns), strict=True)
     return [

@@ -37,7 +37,7 @@ def partial_auc_interval(
     Parameters
     ----------
     y_true, y_score, min_tpr, max_fpr, method, sample_weight, pos_label
-        As for `partial_auc_score`. A row that is drawn brings its weight; rows of weight zero are not drawn.
+        As for `partial_auc_score`. Resampled rows keep their weights; rows of weight zero are not drawn.
     confidence : float in (0, 1)
         Of the interval.
     n_resamples : int
@@ -51,7 +51,7 @@ def partial_auc_interval(
 
     Notes
     -----
-    The interval is for rows drawn at random with the numbers of both classes fixed. It is too short where few rows
+    The interval is for rows drawn at random with the numbers of both classes fixed. It is too short if few rows
     decide: with fewer than about ten positives or negatives in the region, or with a score near 1, which no resample
     can exceed by much. For a perfect ranking it is (1, 1).
 
@@ -89,7 +89,7 @@ def partial_auc_difference(
 ) -> PartialAUCDifference:
     """partial AUC(y_score) − partial AUC(other_score), with an interval from resamples that both scores share.
 
-    The intervals of two scores may overlap where the difference is significant: a hard sample is hard for both.
+    The intervals of two scores may overlap although the difference is significant: a hard sample is hard for both.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""ROC curves: labels and scores as they come, blocks of equal scores, the part of a curve inside a region."""
+"""ROC curves: labels and scores, blocks of equal scores, and the part of a curve inside a region."""
 
 from typing import Any, NamedTuple
 
@@ -143,7 +143,7 @@ def thinned(fpr: np.ndarray, tpr: np.ndarray, kept: Any) -> tuple[np.ndarray, np
     """A curve of at most some 2,000 points, with the same area between the points ``kept`` (see `roc_region`)."""
     length = fpr + tpr
     grid = np.linspace(0.0, length[-1], POINTS // 3 + 1)
-    long = np.flatnonzero(np.diff(length) > grid[1])  # lines of their own: no arc bends around their ends
+    long = np.flatnonzero(np.diff(length) > grid[1])  # separate lines: no arc crosses their ends
     ends = np.unique(np.concatenate([[0], np.searchsorted(length, grid), long, long + 1, kept, [len(fpr) - 1]]))
     under = np.append(0.0, np.cumsum(np.diff(fpr) * (tpr[1:] + tpr[:-1]) / 2.0))
     width, height, arc = np.diff(fpr[ends]), np.diff(tpr[ends]), np.diff(ends) > 1

@@ -35,7 +35,7 @@ def resampled_cvar(
     """
     n, models = losses.shape
     mass = alpha * n
-    reach = min(n, int(mass + 12.0 * np.sqrt(mass)) + 20)  # by 12 standard deviations more rows than a draw can need
+    reach = min(n, int(mass + 12.0 * np.sqrt(mass)) + 20)  # 12 standard deviations more rows than a draw needs
     order = np.argsort(-losses, axis=0, kind="stable")[:reach]
     sorted_losses = np.take_along_axis(losses, order, axis=0)
     rng, found = np.random.default_rng(random_state), np.empty((n_resamples, models))

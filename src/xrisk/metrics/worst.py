@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import make_scorer
 
+from xrisk.data.grouping import encode_groups
 from xrisk.functions.parameters import counted
-from xrisk.grouping import encode_groups
 from xrisk.metrics.arguments import (
     MIN_GROUP_SIZE,
     Metric,
@@ -42,7 +42,7 @@ def worst_group_score(
     y_true, y_pred : array (n,)
         The truth, and predictions: labels, numbers, or whatever ``metric`` takes (scores, probabilities (n, classes)).
     groups : array (n,), several columns, or boolean membership
-        As `xrisk.grouping.encode_groups` takes them; rows with a missing group are a group of their own.
+        As `xrisk.data.grouping.encode_groups` takes them; rows with a missing group are a group of their own.
     metric : str or callable
         "accuracy", "balanced_accuracy", "neg_log_loss", "neg_root_mean_squared_error", "neg_mean_squared_error",
         "neg_mean_absolute_error", or ``metric(y_true, y_pred)`` of the rows of one group, with the keyword
@@ -54,7 +54,7 @@ def worst_group_score(
     greater_is_better : bool
         False for a callable that is a loss: then the largest is the worst.
     min_group_size : int
-        Groups of fewer rows are left out: the worst of many small groups is worst by chance. 1 scores them all.
+        Groups of fewer rows are left out, as the worst of many small groups is the worst by chance. 1 keeps all groups.
 
     Returns
     -------
@@ -173,7 +173,7 @@ def cvar(values: Any, alpha: float, sample_weight: Any = None) -> float:
     values : array (n,)
         Losses of samples, or risks of groups.
     alpha : float in (0, 1]
-        1 gives the mean; 1/n and less give the maximum.
+        1 gives the mean; 1/n or less gives the maximum.
     sample_weight : array (n,), optional
         Weights of the values; ``alpha`` is a fraction of their sum.
 

@@ -13,8 +13,8 @@ from xrisk.solvers.base import Stop
 class Progress:
     """What a run has used so far.
 
-    ``seconds`` are those inside the solver: preparing, starting, iterating. ``elapsed`` are all since the call of the
-    run, including evaluations for the trace and observers. Neither clock runs while kernels are compiled.
+    ``seconds`` is the time inside the solver: preparing, starting, iterating. ``elapsed`` is all time since the run was
+    called, including evaluations for the trace and observers. Neither clock runs while kernels are compiled.
     """
 
     iterations: int = 0
@@ -38,14 +38,14 @@ class Budget(NamedTuple):
         Never exceeded.
     oracle_calls : float, optional
         Sampled values and gradients together. Sampled methods never exceed it. A full-batch method begins no iteration
-        whose least cost would exceed it; preparing, longer line searches and, of `xrisk.solvers.Auto`, certificates
-        and the start of a stage may exceed it.
+        whose least cost would exceed it; preparations and longer line searches may exceed it, and so
+        may the certificates and stage starts of `xrisk.solvers.Auto`.
     seconds : float, optional
-        Inside the solver, to compare methods by: evaluations for the trace and observers do not count.
+        Time inside the solver, to compare methods by; evaluations for the trace and observers do not count.
     elapsed : float, optional
-        Since `xrisk.minimize` was called, whatever they were spent on; ``max_seconds`` of an estimator. Either limit
-        of time interrupts a full pass. Then the objective is evaluated once if it is not known. Compiling, the first
-        time that a machine sees a kind of problem, does not count.
+        All time since `xrisk.minimize` was called; ``max_seconds`` of an estimator. Either limit of time interrupts a
+        full pass; the objective is then evaluated once if it is not known. Compilation, which a new kind of problem
+        needs once per machine, does not count.
 
     Examples
     --------
@@ -73,14 +73,14 @@ class Budget(NamedTuple):
             raise ValueError("budget must be finite in one of its limits")
 
     def allows(self, iterations: int, cost: Oracles) -> bool:
-        """Whether so many iterations at that cost are within the limits."""
+        """Whether ``iterations`` with that cost are within the limits."""
         return not (
             (self.iterations is not None and iterations > self.iterations)
             or (self.oracle_calls is not None and cost.values + cost.gradients > self.oracle_calls)
         )
 
     def exhausted(self, progress: Progress, cost: Oracles) -> Stop | None:
-        """The limit that does not allow another iteration, after which ``cost`` would be the oracle calls made."""
+        """The limit that forbids another iteration, with which ``cost`` oracle calls would have been made."""
         if self.iterations is not None and progress.iterations + 1 > self.iterations:
             return Stop.ITERATIONS
         if self.oracle_calls is not None and cost.values + cost.gradients > self.oracle_calls:

@@ -1,4 +1,4 @@
-"""A run on disk: arrays and JSON in one file, written atomically, no code inside, nothing taken on trust."""
+"""A run on disk: arrays and JSON in one file, written atomically; the file has no code, and all it holds is checked."""
 
 import json
 import math
@@ -64,7 +64,7 @@ class Checkpoint:
 
     def save(self, saved: Saved, run: str) -> None:
         """Write the file so that a crash leaves the old one or the new one, never a part; ``run`` is a fingerprint."""
-        self._last = time.monotonic()  # also where it fails: a full disk is tried again after a while
+        self._last = time.monotonic()  # also after a failure: a full disk is tried again later
         value, x, dual = saved.best
         arrays = {f"state.{name}": np.asarray(array) for name, array in saved.state.items()}
         arrays |= {"best.value": np.array(value, dtype=float), "best.x": x, "best.dual": dual}
@@ -91,7 +91,7 @@ class Checkpoint:
 
 
 def _is_checkpoint(path: Path) -> bool:
-    """Whether a file, which is to be replaced, is an older checkpoint or empty."""
+    """Whether the file that would be replaced is an older checkpoint or empty."""
     if not path.is_file():
         return False
     if not path.stat().st_size:
@@ -99,7 +99,7 @@ def _is_checkpoint(path: Path) -> bool:
     try:
         with zipfile.ZipFile(path) as archive:
             return str(read_json(archive.read("header.json"))["format"]).startswith(KIND)
-    except Exception:  # whatever a foreign file may lead to
+    except Exception:  # a foreign file may raise anything
         return False
 
 
@@ -107,7 +107,7 @@ POINTS = dict(zip(TracePoint._fields, (np.int64, np.int64, float, float, float, 
 
 
 def load_run(path: str | Path, run: str) -> Saved:
-    """Read a checkpoint of the run with this fingerprint; what it holds is whole, and of the right types."""
+    """Read a checkpoint of the run with this fingerprint, and check that it is complete and has the right types."""
     content = Path(path).read_bytes()
     with damaged(path):
         members = read_members(content)
@@ -144,10 +144,10 @@ def restored(solver: Any, task: Any, blank: Any, saved: Saved) -> Any:
 
 @contextmanager
 def damaged(path: str | Path) -> Iterator[None]:
-    """Say of any failure within that the checkpoint is to blame."""
+    """Report every failure inside as a damaged checkpoint."""
     try:
         yield
-    except Exception as error:  # whatever foreign bytes may lead to
+    except Exception as error:  # foreign bytes may raise anything
         why = f": {error}" if isinstance(error, ValueError) and "\n" not in str(error) else ""
         raise ValueError(f"path must be a checkpoint, {path} is damaged or something else{why}") from error
 
@@ -203,7 +203,7 @@ def _check_touched(name: str, touched: np.ndarray, siblings: Siblings) -> None:
 
 
 def _check_held(name: str, held: np.ndarray, siblings: Siblings) -> None:
-    """Cuts: no more than the arrays hold, and with finite squares."""
+    """Refuse more cuts than the arrays hold, and cuts without finite squares."""
     most = len(siblings["offsets"])
     if not min(1, most) <= held <= most:
         refuse(f"{name} must lie between {min(1, most)} and {most}, got {held}")
@@ -217,7 +217,7 @@ def _check_size(name: str, values: np.ndarray, siblings: Siblings) -> None:
 
 
 def _check_kept(name: str, kept: np.ndarray, siblings: Siblings) -> None:
-    """Steps in a memory: along each the slope has grown."""
+    """Refuse steps in a memory along which the slope has not grown."""
     count = min(int(kept), len(siblings["moves"]))
     if not (np.einsum("ij,ij->i", siblings["moves"], siblings["turns"])[:count] > 0.0).all():
         refuse(f"{name} must count steps along which the slope grows, got {kept}")

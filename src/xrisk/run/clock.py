@@ -11,13 +11,13 @@ from xrisk.compile import compiling
 
 
 def now() -> float:
-    """Seconds of a clock that stands still while kernels are compiled: that happens once, whatever is being solved."""
+    """Seconds of a clock that stops while kernels are compiled, which happens once per kind of problem."""
     return time.perf_counter() - compiling.seconds()
 
 
 @contextlib.contextmanager
 def ctrl_c() -> Iterator[list[bool]]:
-    """A list that is no longer empty after Ctrl-C, so that nothing is cut in two; the second one raises."""
+    """A list that Ctrl-C appends to, so that no iteration is cut in two; a second Ctrl-C raises."""
     pressed: list[bool] = []
 
     def note(number: int, frame: Any) -> None:

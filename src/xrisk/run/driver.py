@@ -36,7 +36,7 @@ from xrisk.solvers.base import (
 )
 
 SAME = 1e-12  # relative: objectives that differ by less are the same up to rounding
-CHUNK_SECONDS = 0.1  # after which the clock, the observers and Ctrl-C get their turn
+CHUNK_SECONDS = 0.1  # between two looks at the clock, the observers and Ctrl-C
 
 Observer = Callable[[Snapshot], None]
 
@@ -66,7 +66,7 @@ def minimize(
     budget : Budget
         Iterations, oracle calls or time; the first limit reached ends the run.
     rng : int or Generator, optional
-        The seed. The same seed gives the same run, whatever the machine is doing.
+        The seed. The same seed gives the same run, whatever else the machine does.
     trace : Trace, optional
         Where the objective is recorded; evaluations do not count as seconds of the solver.
     observers : functions of a Snapshot
@@ -79,8 +79,8 @@ def minimize(
     Returns
     -------
     Result
-        The solver's solution; after Ctrl-C or divergence, the best point of the trace. Where time was up, or Ctrl-C
-        pressed, before the solver could start, that is ``w0``.
+        The solver's solution; after Ctrl-C or divergence, the best point of the trace. If time was up or Ctrl-C
+        was pressed before the solver could start, this is ``w0``.
 
     Examples
     --------
@@ -114,11 +114,11 @@ def resume(
     until: Callable[[Snapshot], bool] | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Result:
-    """Continue the run saved at ``path`` under a budget that counts from its very beginning.
+    """Continue the run saved at ``path`` under a budget that counts from its first iteration.
 
     The result equals that of a run that was never stopped, bit for bit. Problem and solver must be those of the
-    saved run; give ``checkpoint`` to go on saving. Preparing the solver again does not count; Ctrl-C meanwhile raises
-    and leaves the file as it is.
+    saved run; give ``checkpoint`` to keep saving. Preparing the solver a second time does not count; Ctrl-C
+    meanwhile raises and does not change the file.
     """
     with ctrl_c() as pressed:
         run = _Run(problem, budget, Trace() if trace is None else trace, until, pressed)
@@ -196,7 +196,7 @@ class _Run:
 
     @contextlib.contextmanager
     def inside(self) -> Iterator[None]:
-        """Inside, the clock of the solver runs, and full passes stop when time is up or Ctrl-C was pressed."""
+        """Within, the clock of the solver runs, and full passes stop when time is up or Ctrl-C was pressed."""
         started, left = now(), self.seconds_left()
         try:
             with interruptible(lambda: bool(self.pressed) or now() - started > left):
@@ -234,7 +234,7 @@ class _Run:
                 return self.result(stop)
 
     def save(self, checkpoint: Checkpoint) -> None:
-        """Save the run; where the disk is full or gone it goes on without."""
+        """Save the run; if the disk is full or gone, the run continues without."""
         try:
             checkpoint.save(self.saved(), self.fingerprint)
         except OSError as error:
@@ -253,7 +253,7 @@ class _Run:
         return Stop.INTERRUPTED if self.pressed else self.budget.exhausted(self.progress, self.cost(1))
 
     def cost(self, steps: int) -> Oracles:
-        """Calls of the oracles after so many more iterations, at the least; only counted where they are limited."""
+        """The least number of oracle calls after ``more`` iterations; only counted if the budget limits them."""
         done = self.progress
         if self.budget.oracle_calls is None:
             return Oracles(done.values, done.gradients)
@@ -261,7 +261,7 @@ class _Run:
         return Oracles(done.values + ahead.values, done.gradients + ahead.gradients)
 
     def affordable(self, most: int) -> int:
-        """How many of the next ``most`` iterations the budget allows, one of which it does."""
+        """How many of the next ``most`` iterations the budget allows; it allows at least one."""
         start = self.progress.iterations
 
         def beyond(steps: int) -> bool:
@@ -270,22 +270,22 @@ class _Run:
         return bisect_left(range(1, most + 1), True, key=beyond) if beyond(most) else most
 
     def advance(self, speed: float) -> tuple[float, Stop | None]:
-        """One chunk, at most up to the next point of the trace: its iterations per second, and why it was cut short."""
+        """Advance by a chunk, at most to the next point of the trace; its speed, and why it was cut short."""
         done, stop = self.progress, None
         steps = self.affordable(self.trace.due(done.iterations) - done.iterations)
         steps = int(max(1, min(steps, speed * min(CHUNK_SECONDS, self.seconds_left()))))
         begun, used, drawn = done.iterations, done.seconds, self.rng.bit_generator.state
         self.present = None
         try:
-            # divergence is a reason to stop, which kernels do not warn of either
+            # divergence ends the run without a warning, as kernels do not warn either
             with self.inside(), np.errstate(over="ignore", invalid="ignore"):
                 self.state = self.solver.advance(self.task, self.state, steps, self.rng)
-        except Interrupted:  # in the middle of a full pass: the state is that of before
+        except Interrupted:  # in the middle of a full pass: the state is the one before it
             steps, stop, self.rng.bit_generator.state = 0, self.cut(), drawn
         done.iterations = iterations_made(self.solver, self.state, begun + steps)
         self.count()
         if self.at_point() and stop is None and on_all_rows(self.solver, self.state):
-            self.record()  # the pass runs to its end: it would be the last one if time is up
+            self.record()  # the pass runs to its end; if time is up, it is the last one
         return (done.iterations - begun) / max(done.seconds - used, 1e-9), stop
 
     def count(self) -> None:

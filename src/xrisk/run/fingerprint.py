@@ -35,7 +35,7 @@ def fingerprint(*values: Any) -> str:
 
 
 def _digest(value: Any, known: Known) -> bytes:
-    """Digest of a value made of others; inside itself, as functions and objects can be, it counts as nothing."""
+    """Digest of a composite value; a value inside itself, as functions and objects can be, does not count."""
     if id(value) not in known:
         known[id(value)] = (value, b"")
         parts = tuple(_parts(value))

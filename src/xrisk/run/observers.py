@@ -15,7 +15,7 @@ from xrisk.run.budget import Budget, Progress
 
 
 class TracePoint(NamedTuple):
-    """The exact objective at one moment of a run, and what was known of the optimum."""
+    """The exact objective at one point of a run, and what was known of the optimum."""
 
     iterations: int
     oracle_calls: int
@@ -126,7 +126,7 @@ class ProgressBar:
 
 
 class LogProgress:
-    """Lines to a logger, at most one in ``every`` seconds."""
+    """Writes lines to a logger, at most one in ``every`` seconds."""
 
     def __init__(self, logger: logging.Logger | None = None, *, every: float = 1.0) -> None:
         self._logger = logger or logging.getLogger("xrisk")

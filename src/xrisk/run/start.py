@@ -1,4 +1,4 @@
-"""Where a run starts, and what stands in for a solver that could not be prepared in time."""
+"""Where a run starts, and a substitute for a solver that could not be prepared in time."""
 
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ def first_point(problem: Problem, w0: np.ndarray | None) -> np.ndarray:
     d = inner_size(problem.inner)
     if w0 is None:
         w = np.zeros(d)
-        apply_prox(problem.penalty, w, 0.0)  # into the domain, no further: a linear term would move it
+        apply_prox(problem.penalty, w, 0.0)  # only into the domain: a linear term would move it further
         return w
     try:
         w = np.array(w0, dtype=np.float64)
@@ -39,7 +39,7 @@ class StartState(NamedTuple):
 
 
 class Start(NamedTuple):
-    """What stands in for that solver."""
+    """The substitute for that solver."""
 
     def solution(self, state: StartState) -> np.ndarray:
         return state.w

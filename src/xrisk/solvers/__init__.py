@@ -1,7 +1,7 @@
 """Solvers: one file per method, `exact`, the ground truth, and `catalogue`, which finds the methods.
 
-What users see is found there too: every method, and every spec that the field of one may hold. ``__init__.pyi`` names
-them for type checkers and editors; `xrisk.solvers.catalogue.stub` writes it, and a test holds it.
+The catalogue also lists what users see: the methods, and the specs that their fields may hold. ``__init__.pyi`` names
+them for type checkers and editors; `xrisk.solvers.catalogue.stub` writes it, and a test compares the two.
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "exact":  # runs under the driver, which stands below the solvers
+    if name == "exact":  # it imports the driver, which comes after the solvers in the order of imports
         from xrisk.auto.exact import exact
 
         return exact

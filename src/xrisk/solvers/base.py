@@ -1,25 +1,35 @@
-"""What the driver asks of a solver."""
+"""The protocol between the driver and the solvers."""
 
 import enum
-import numbers
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from xrisk.compile import canonical
-from xrisk.functions.parameters import non_negative
+from xrisk.functions.parameters import (
+    Check,
+    below_one,
+    check_fields,
+    check_spec,
+    from_zero_to_one,
+    inside_zero_to_one,
+    non_negative,
+    positive,
+    whole,
+    whole_from,
+)
 from xrisk.generic import generic
 from xrisk.inner.oracle import Oracles, has_batches, inner_count, inner_samples
 from xrisk.problem import Problem, coupled, coupled_start
 from xrisk.solvers.card import MethodCard, require
 from xrisk.solvers.schedules import average_weight, check_fraction, check_step, rate
 
-BLOCKS = 8  # per iteration, where a solver leaves them open
+BLOCKS = 8  # per iteration, by default
 
 
 class Stop(enum.Enum):
-    """Why a run ended; the value is the sentence to read."""
+    """Why a run ended; the value is the sentence that users read."""
 
     CONVERGED = "converged: the gap is within the tolerance"
     PERFECT = "the fit is perfect up to rounding: the objective is below 1e-12 of that of a constant model"
@@ -42,8 +52,8 @@ class Stop(enum.Enum):
         return self.value
 
 
-PROVED_ENDINGS = (Stop.CONVERGED, Stop.PERFECT, Stop.OPTIMAL)  # of fits that need no warning
-BOUNDED_ENDINGS = (Stop.LOCAL, Stop.EARLY, Stop.KEPT)  # of fits of a bounded surrogate that nobody cut short
+PROVED_ENDINGS = (Stop.CONVERGED, Stop.PERFECT, Stop.OPTIMAL)  # fits that end so need no warning
+BOUNDED_ENDINGS = (Stop.LOCAL, Stop.EARLY, Stop.KEPT)  # of fits of a bounded surrogate that no limit ended
 
 
 class Solver(Protocol):
@@ -52,9 +62,9 @@ class Solver(Protocol):
     States are NamedTuples of arrays, whole numbers and further states. ``advance`` may write into the arrays of the
     state it is given. Advancing by a and then by b must equal advancing by a + b, bit for bit.
 
-    Full passes, in ``prepare`` and ``init`` too, raise `xrisk.data.threads.Interrupted` when time is up or Ctrl-C was
-    pressed, and the driver goes on with the state it had given to ``advance``: it must not have been written to before
-    the last pass is made.
+    Full passes, also those in ``prepare`` and ``init``, raise `xrisk.data.threads.Interrupted` when time is up or
+    Ctrl-C was pressed. The driver then continues with the state it gave to ``advance``, which must therefore not be
+    written to before the last pass is done.
     """
 
     def card(self) -> MethodCard:
@@ -63,7 +73,7 @@ class Solver(Protocol):
     def prepare(self, problem: Problem) -> tuple[Problem, Any]:
         """The problem in the form this solver works on, and the solver with its open choices settled.
 
-        Raises one clear sentence when the two do not fit; nothing is compiled.
+        Raises an error of one sentence if the two do not fit; nothing is compiled.
         """
 
     def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
@@ -95,7 +105,7 @@ class PointToProve(NamedTuple):
 
 @generic
 def known_stop(solver, state):
-    """Why the method has ended by itself, a `Stop`; None while it has not. Of a solver and its state."""
+    """The `Stop` by which the method itself has ended; None while it has not."""
 
 
 @known_stop.otherwise
@@ -135,7 +145,7 @@ def _(solver, state):
 
 @generic
 def known_certificate(solver, state):
-    """What the method has proved of its solution, a `Certificate`; None where nothing."""
+    """The `Certificate` of the solution; None of a method that has proved nothing."""
 
 
 @known_certificate.otherwise
@@ -165,7 +175,7 @@ def _(solver, problem, state):
 
 @generic
 def on_all_rows(solver, state):
-    """Whether the solution is worth a full pass to look at it; not while a method works on a sample of the rows."""
+    """Whether the solution is worth a full pass; not while a method works on a sample of the rows."""
 
 
 @on_all_rows.otherwise
@@ -175,7 +185,7 @@ def _(solver, state):
 
 @generic
 def iterations_made(solver, state, asked):
-    """Iterations done, of a method that may end before it has made all that were asked of it."""
+    """Iterations done by a method that may end before the requested number."""
 
 
 @iterations_made.otherwise
@@ -185,7 +195,7 @@ def _(solver, state, asked):
 
 @generic
 def passes_made(solver, problem, state, t):
-    """Calls of the oracles in the t iterations so far, of a method whose iterations take more or fewer of them."""
+    """Oracle calls of the t iterations so far, for methods whose iterations differ in their number."""
 
 
 @passes_made.otherwise
@@ -195,7 +205,7 @@ def _(solver, problem, state, t):
 
 @generic
 def calls_ahead(solver, problem, state, t, steps):
-    """Calls of the oracles in the ``steps`` iterations after the first t, at the least."""
+    """The least number of oracle calls in the ``steps`` iterations after the first t."""
 
 
 @calls_ahead.otherwise
@@ -206,7 +216,7 @@ def _(solver, problem, state, t, steps):
 
 @generic
 def like_state(solver, problem, blank, found):
-    """A state with arrays of the shapes that those of ``found``, from a file, must have; ``blank`` is the first one."""
+    """A state with arrays of the shapes that ``found``, read from a file, must have; ``blank`` is the first state."""
 
 
 @like_state.otherwise
@@ -216,7 +226,7 @@ def _(solver, problem, blank, found):
 
 @generic
 def check_state(solver, state):
-    """Refuse numbers, read from a file, that no run of the solver leads to; the shapes are those of a state."""
+    """Refuse a state read from a file, with arrays of the right shapes, that no run of the solver leads to."""
 
 
 @check_state.otherwise
@@ -225,19 +235,16 @@ def _(solver, state):
 
 
 def check_code(name: str, value: int, known: tuple[Any, ...]) -> None:
-    """Refuse a number of a state that stands for one of ``known``, and for none of them."""
+    """Refuse a number of a state that should be a place in ``known`` and is not."""
     if not 0 <= value < len(known):
         raise ValueError(f"{name} must lie between 0 and {len(known) - 1}, got {value}")
 
 
 def copied(state: Any) -> Any:
-    """The state with arrays of its own."""
+    """A copy of the state and its arrays."""
     if isinstance(state, tuple):
         return state._make(map(copied, state))  # type: ignore[attr-defined]
     return state.copy() if isinstance(state, np.ndarray) else state
-
-
-Check = Callable[[str, Any], None]  # of a name and its value: raises one sentence
 
 
 class Form(NamedTuple):
@@ -250,17 +257,18 @@ class Form(NamedTuple):
 
 def prepare_coupled(problem: Problem, solver: Any) -> tuple[Problem, Any]:
     """The problem in its coupled form, and the solver with its open choices settled and its fields checked."""
-    require(problem, solver.card())
+    ready = checked(solver, inner_count(problem.inner))
+    require(problem, ready.card())
     if not has_batches(problem.inner):
-        raise ValueError(f"{solver.card().name} needs inner functions of which the mean of a batch is an estimate")
-    problem = coupled(problem)
-    return problem, checked(solver, inner_count(problem.inner))
+        raise ValueError(f"{ready.card().name} needs inner functions of which the mean of a batch is an estimate")
+    return coupled(problem), ready
 
 
 def prepare_as_stated(problem: Problem, solver: Any) -> tuple[Problem, Any]:
-    """As `prepare_coupled`, for a solver of the problem as it is stated: the variable of a risk is w alone."""
-    require(problem, solver.card())
-    return canonical(problem), checked(solver, inner_count(problem.inner))
+    """As `prepare_coupled`, for solvers of the stated problem, whose variable is w alone."""
+    ready = checked(solver, inner_count(problem.inner))
+    require(problem, ready.card())
+    return canonical(problem), ready
 
 
 def parameters_alone(problem: Problem, w: np.ndarray) -> np.ndarray:
@@ -273,53 +281,21 @@ AS_STATED = Form(prepare_as_stated, parameters_alone)
 
 
 def checked(solver: Any, n: int) -> Any:
-    """The solver with whole numbers where counts are asked for, each field checked by its name."""
+    """The solver with its fields checked by name and its counts as whole numbers."""
     if "blocks" in solver._fields and solver.blocks is None:
         solver = solver._replace(blocks=min(BLOCKS, n))
     counts = {name: whole(name, getattr(solver, name)) for name in COUNTS if name in solver._fields}
     solver = canonical(solver._replace(**counts))
-    checks = {**CHECKS, **OWN_CHECKS.get(type(solver), {})}
-    for name, field in zip(solver._fields, solver, strict=True):
-        if name in checks:
-            checks[name](name, field)
+    known = {**CHECKS, **OWN_CHECKS.get(type(solver), {})}
+    check_fields(solver, {name: known[name] for name in solver._fields if name in known})
+    check_spec(solver)
     if not 1 <= getattr(solver, "blocks", 1) <= n:
         raise ValueError(f"blocks must lie between 1 and the number of inner functions, {n}, got {solver.blocks}")
     return solver
 
 
-def whole(name: str, value: Any) -> int:
-    """The value as an int; refuse what is not a whole number."""
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool):
-        raise ValueError(f"{name} must be a whole number, got {value!r}")
-    return int(value)  # one of NumPy would compile a kernel once more
-
-
-def check_positive(name: str, value: Any) -> None:
-    """Refuse what is no positive number."""
-    if isinstance(value, bool) or not (isinstance(value, numbers.Real) and 0.0 < float(value) < np.inf):
-        raise ValueError(
-            f"{name} must be {'finite' if isinstance(value, float) and value == np.inf else 'positive'}, got {value!r}"
-        )
-
-
-def check_count(name: str, value: int) -> None:
-    """Refuse a number below 1."""
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, got {value}")
-
-
-def between_numbers(low: float, high: float, words: str) -> Check:
-    """A check that a number is at least ``low`` and below ``high``, or what the ``words`` say."""
-
-    def check(name: str, value: Any) -> None:
-        if not (isinstance(value, float) and low <= value < high):
-            raise ValueError(f"{name} must {words}, got {value!r}")
-
-    return check
-
-
 def one_of(verb: Any, first: type | None = None) -> Check:
-    """A check that a spec implements the verb; the sentence names those that do, the default first."""
+    """A check that a spec implements the verb; the message lists those that do, the default first."""
     CHOICES.append(verb)
 
     def check(name: str, value: Any) -> None:
@@ -327,22 +303,15 @@ def one_of(verb: Any, first: type | None = None) -> Check:
             known = sorted(verb.table, key=lambda cls: cls is not first)
             words = [f"{cls.__name__}()" for cls in known]
             raise TypeError(f"{name} must be {', '.join(words[:-1])} or {words[-1]}, got {value!r}")
-        if hasattr(value, "check"):
-            value.check()
+        check_spec(value)
 
     return check
-
-
-def _check_theta(name: str, theta: float) -> None:
-    if not (isinstance(theta, float) and 0.0 <= theta <= 1.0):
-        raise ValueError(f"{name} must lie between 0 and 1, got {theta!r}")
 
 
 def _check_average(name: str, average: Any) -> None:
     if not average_weight.implemented(average):
         raise TypeError(f"{name} must be a spec that implements average_weight, got {average!r}")
-    if hasattr(average, "check"):
-        average.check()
+    check_spec(average)
 
 
 COUNTS = ("blocks", "batch", "passes", "jacobian_batch", "levels")
@@ -355,16 +324,16 @@ CHECKS: dict[str, Check] = {
     "track": check_fraction,
     "momentum": check_fraction,
     "mixing": check_fraction,
-    "theta": _check_theta,
+    "theta": from_zero_to_one,
     "average": _check_average,
     "strength": non_negative,
-    "least": between_numbers(5e-324, 1.0, "lie strictly between 0 and 1"),
-    "inertia": between_numbers(0.0, 1.0, "lie in [0, 1)"),
-    **dict.fromkeys(("batch", "passes", "jacobian_batch", "levels"), check_count),
-    **dict.fromkeys(("temperature", "floor", "slack", "decay", "nu", "lam", "outer_lam"), check_positive),
+    "least": inside_zero_to_one,
+    "inertia": below_one,
+    **dict.fromkeys(("batch", "passes", "jacobian_batch", "levels"), whole_from(1)),
+    **dict.fromkeys(("temperature", "floor", "slack", "decay", "nu", "lam", "outer_lam"), positive),
 }
-CHOICES: list[Any] = [rate, average_weight]  # verbs of the specs that fields of methods may hold
-OWN_CHECKS: dict[type, dict[str, Check]] = {}  # of the fields that a method alone has, or understands in its own way
+CHOICES: list[Any] = [rate, average_weight]  # verbs whose specs may be fields of methods
+OWN_CHECKS: dict[type, dict[str, Check]] = {}  # of fields that only one method has, or that mean something else there
 
 
 def register_full_batch(cls: type, endings: tuple[Stop | None, ...], phase: str) -> None:

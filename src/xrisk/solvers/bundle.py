@@ -19,11 +19,12 @@ from xrisk.certificate.optimum_box import (
 )
 from xrisk.compile import canonical
 from xrisk.functions import loss_smoothness, penalty_convexity
+from xrisk.functions.parameters import positive, whole_from
 from xrisk.inner.oracle import Oracles, inner_count, inner_samples
 from xrisk.inner.passes import column_sizes, pass_loss, walks
 from xrisk.inner.sorted_pairs import sums_by_order
 from xrisk.problem import Problem, penalty_at
-from xrisk.solvers.base import Stop, check_positive, known_certificate, whole
+from xrisk.solvers.base import Stop, known_certificate
 from xrisk.solvers.card import MethodCard, Need, require
 from xrisk.solvers.full_batch import full_batch
 from xrisk.solvers.shared.bundled import RECENT, with_cut
@@ -157,10 +158,9 @@ class Bundle(NamedTuple):
         )
 
     def prepare(self, problem: Problem) -> tuple[BundleTask, Any]:
-        check_positive("tol", self.tol)
-        for name, least in (("cuts", 2 * RECENT), ("memory", 1)):
-            if whole(name, getattr(self, name)) < least:
-                raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
+        positive("tol", self.tol)
+        whole_from(2 * RECENT)("cuts", self.cuts)
+        whole_from(1)("memory", self.memory)
         require(problem, self.card())
         problem = canonical(problem)
         sizes, r = cut_sizes(problem.inner), problem.penalty

@@ -1,4 +1,4 @@
-"""What a method needs, costs and promises, and how well its rule is established: the table of methods."""
+"""The cards of the table of methods: what a method needs, its cost, its rate, and the source of its update."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -30,7 +30,7 @@ from xrisk.problem import Problem, coupled, is_risk
 
 
 class Need(NamedTuple):
-    """What a problem must have, or what a theorem asks of it."""
+    """What a problem must have, or what a theorem assumes of it."""
 
     words: str  # completes "the method needs …"
     met: Callable[[Problem], bool]  # of the problem as stated
@@ -40,10 +40,10 @@ class Need(NamedTuple):
 class MethodCard(NamedTuple):
     """A row of the table of methods.
 
-    ``confidence`` says how well the rule is established: "verified" against a primary text or the authors' code,
-    "recalled" from the literature, "reconstructed" from its description, or "ours". S is the number of blocks per
-    iteration, B that of samples of each, n that of all blocks; σ₀² and σ₁² are the variances of a sampled inner value
-    and gradient, δ² that between the blocks, μ the strong convexity of the penalty.
+    ``confidence`` says where the update is from: "as published", checked against the paper, its book or the authors'
+    code; "recalled" from memory of the literature; "reconstructed" from descriptions by others; or "ours". S is the
+    number of blocks per iteration, B that of samples of each, n that of all blocks; σ₀² and σ₁² are the variances of a
+    sampled inner value and gradient, δ² that between the blocks, μ the strong convexity of the penalty.
     """
 
     name: str
@@ -53,7 +53,7 @@ class MethodCard(NamedTuple):
     gradients: str  # sampled inner gradients per iteration
     rate: str  # iterations to ε, and of what
     needs: tuple[Need, ...] = ()  # refused otherwise
-    theory: tuple[Need, ...] = ()  # asked by the rate; the method runs without
+    theory: tuple[Need, ...] = ()  # assumed by the rate; the method runs without it
 
 
 SMOOTH_OUTER = Need("a smooth outer function", lambda problem: bool(block_is_smooth(coupled(problem).outer)))
@@ -121,7 +121,7 @@ SADDLE_THEORY = (SMOOTH_OUTER, LIPSCHITZ_OUTER, SMOOTH_INNER, LIPSCHITZ_INNER, S
 
 
 def suits(solver: Any, problem: Problem) -> bool:
-    """Whether the problem has what the solver needs, as far as it says so by a card."""
+    """Whether the problem has what the solver's card needs; true of solvers without a card."""
     return not hasattr(solver, "card") or all(need.met(problem) for need in solver.card().needs)
 
 

@@ -1,4 +1,4 @@
-"""The list of methods, found in the files of the package, and the table made from it."""
+"""The list of methods, collected from the files of the package, and the table made of it."""
 
 import importlib
 import inspect
@@ -88,10 +88,11 @@ Generated from the code by `xrisk methods --markdown`. Names are those of `xrisk
 
 Every iteration samples S of n blocks and B samples of each, unless said otherwise. *Needs* is what a problem must have:
 otherwise the method refuses it and says why. *Theory asks for* is what the rate is proved under; the method runs
-without. *Source* says how well the update is established: *verified* against a primary text or the authors' code,
-*recalled* from the literature, *reconstructed* from its description, or *ours*. Rates are in iterations, constants and
-logarithms left out: σ₀² and σ₁² are the variances of a sampled inner value and gradient, δ² is that between the blocks,
-μ the strong convexity of the penalty; where a rate has no variances, they are among the constants."""
+without. *Source* says where the update is from: *as published*, checked against the paper, its book or the authors'
+code; *recalled* from memory of the literature; *reconstructed* from descriptions by others; or *ours*. Rates are in
+iterations, constants and logarithms left out: σ₀² and σ₁² are the variances of a sampled inner value and gradient, δ²
+is that between the blocks, μ the strong convexity of the penalty; where a rate has no variances, they are among the
+constants."""
 
 COLUMNS = ("name", "solver", "needs", "values", "gradients", "rate", "theory asks for", "paper", "source")
 
@@ -108,7 +109,7 @@ def _row(name: str, solver: Any) -> tuple[str, ...]:
 
 
 def describe(solver: Any) -> str:
-    """All about a method: its box of formulas and notes, what it needs, costs and promises."""
+    """The description of a method: its formulas and notes, what it needs, its cost and its rate."""
     card = solver.card()
     facts = {
         "needs": _joined(card.needs),

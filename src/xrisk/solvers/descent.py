@@ -5,10 +5,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.functions import penalty_slope, shrink
+from xrisk.functions.parameters import positive, whole_from
 from xrisk.inner.oracle import Oracles, exact_values, exact_vjp, inner_count, inner_dim
 from xrisk.inner.passes import column_sizes
 from xrisk.problem import Problem, block_slopes, is_outer, mean_block_value, penalty_at
-from xrisk.solvers.base import Stop, check_positive, prepare_as_stated, whole
+from xrisk.solvers.base import Stop, prepare_as_stated
 from xrisk.solvers.card import FULL_PASSES, SMOOTH_OUTER, MethodCard, Need
 from xrisk.solvers.full_batch import full_batch
 from xrisk.solvers.shared.metric import Memory, inverse_times, no_memory, remembered
@@ -104,9 +105,8 @@ class Descent(NamedTuple):
         )
 
     def prepare(self, problem: Problem) -> tuple[DescentTask, Any]:
-        check_positive("tol", self.tol)
-        if whole("memory", self.memory) < 1:
-            raise ValueError(f"memory must be at least 1, got {self.memory}")
+        positive("tol", self.tol)
+        whole_from(1)("memory", self.memory)
         problem, solver = prepare_as_stated(problem, self)
         sizes = column_sizes(problem.inner)
         none = np.zeros((2, 2), dtype=np.int64)

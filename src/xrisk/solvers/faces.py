@@ -10,6 +10,7 @@ from xrisk.certificate.penalties import bound_conjugate
 from xrisk.compile import canonical, worthwhile
 from xrisk.functions import Hyperplane, Identity, NoPenalty, Squared, penalty_conjugate, penalty_convexity
 from xrisk.functions.faces import Face, domain_of, face_of, linear_of
+from xrisk.functions.parameters import positive
 from xrisk.functions.restricted import with_ridge
 from xrisk.generic import generic
 from xrisk.inner.groups import Groups
@@ -26,7 +27,7 @@ from xrisk.inner.passes import (
 )
 from xrisk.inner.visitors import SmoothedTerms
 from xrisk.problem import Problem, apply_prox, penalty_at
-from xrisk.solvers.base import Stop, check_positive
+from xrisk.solvers.base import Stop
 from xrisk.solvers.card import FULL_PASSES, MethodCard, Need, require
 from xrisk.solvers.full_batch import full_batch
 
@@ -183,7 +184,7 @@ class Faces(NamedTuple):
         )
 
     def prepare(self, problem: Problem) -> tuple[LeastSquares, Any]:
-        check_positive("tol", self.tol)
+        positive("tol", self.tol)
         if not are_squares(problem):
             got = f"{type(problem.inner).__name__} under {type(problem.outer).__name__}"
             raise ValueError(f"faces needs squared losses under Identity, such as those of quadratic(), got {got}")

@@ -1,4 +1,4 @@
-"""What makes a spec a full-batch method: its iteration, and the protocol that follows from the fields of its state."""
+"""What makes a spec a full-batch method: its iteration, and the members that follow from the fields of its state."""
 # mypy: disable-error-code="empty-body"
 
 from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ def _(solver, task, state):
 def full_batch(
     named: dict[str, Any], state: type, endings: tuple[Stop | None, ...], phase: str, least: Oracles
 ) -> Callable[[Callable], Callable]:
-    """Make a function of (task, solver, state) the iteration of a method, which gets what it lacks of the protocol.
+    """Make a function of (task, solver, state) the iteration of a method, and add the members that its class lacks.
 
     The class has ``card``, ``prepare`` and ``first``, the state at a first point. A task, the problem as ``prepare``
     leaves it, has ``passes`` (2,), the full passes made so far for values and gradients, and ``prepared`` (2,), those

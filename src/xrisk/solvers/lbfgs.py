@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from xrisk.functions.parameters import whole_from
 from xrisk.inner.oracle import Oracles
 from xrisk.inner.passes import (
     Gradients,
@@ -16,7 +17,7 @@ from xrisk.inner.passes import (
     walk_apart,
 )
 from xrisk.problem import Problem
-from xrisk.solvers.base import Stop, whole
+from xrisk.solvers.base import Stop
 from xrisk.solvers.card import FULL_PASSES, MethodCard
 from xrisk.solvers.full_batch import full_batch, iterated
 from xrisk.solvers.newton.barrier import barrier_diagonal, longest_step
@@ -127,8 +128,7 @@ class SmoothedLBFGS(NamedTuple):
 
     def prepare(self, problem: Problem) -> tuple[SmoothedProblem, Any]:
         check_smoothing(self)
-        if whole("memory", self.memory) < 1:
-            raise ValueError(f"memory must be at least 1, got {self.memory}")
+        whole_from(1)("memory", self.memory)
         task = smoothed_problem(problem)
         if np.isfinite(task.barrier.total):
             raise ValueError(

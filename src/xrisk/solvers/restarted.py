@@ -1,14 +1,15 @@
-"""Stages of another solver, each with smaller steps: SOX-boost, stage-wise MSVR, RSCDRO and RASCDRO."""
+"""A solver run in stages, each with smaller steps: SOX-boost, stage-wise MSVR, RSCDRO and RASCDRO."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from xrisk.compile import canonical
+from xrisk.functions.parameters import check_spec, checks, one_or_more, share, whole_from
 from xrisk.generic import generic
 from xrisk.inner.oracle import Oracles
 from xrisk.problem import Problem
-from xrisk.solvers.base import check_state, copied, whole
+from xrisk.solvers.base import check_state, copied
 from xrisk.solvers.card import CONVEX_COUPLING, STRONGLY_CONVEX, MethodCard, Need
 from xrisk.solvers.coupled.msvr import MSVR
 from xrisk.solvers.coupled.sox import SOX
@@ -17,13 +18,12 @@ from xrisk.solvers.dro.scdro import SCDRO
 from xrisk.solvers.method import register
 from xrisk.solvers.schedules import scaled
 
-FACTORS = ("step", "track", "momentum")
 SHRINKS = {"step": "step", "temperature_step": "step", "track": "track", "momentum": "momentum"}  # fields, by factors
 
 
 @generic
 def stage_theory(solver):
-    """Of a solver in stages: its name, the paper, how its rule is known, the rate, and what that asks for besides."""
+    """Of a solver in stages: its name, paper and source, the rate, and what the rate needs besides."""
 
 
 @stage_theory.otherwise
@@ -36,13 +36,13 @@ def _(solver: Any) -> tuple[str, str, str, str, Need]:
 @stage_theory.of(SCDRO)
 def _(solver: SCDRO) -> tuple[str, str, str, str, Need]:
     rate = "convex 1/ε³; 1/(μ²ε) in F + (μ/2)‖x‖²"
-    return "RSCDRO", "Qi et al. 2022, Algorithm 3, Lemma 4 and Theorem 3", "verified", rate, CONVEX_COUPLING
+    return "RSCDRO", "Qi et al. 2022, Algorithm 3, Lemma 4 and Theorem 3", "as published", rate, CONVEX_COUPLING
 
 
 @stage_theory.of(ASCDRO)
 def _(solver: ASCDRO) -> tuple[str, str, str, str, Need]:
     rate = "convex 1/ε²; 1/(με) + 1/(μ^{3/2}√ε) in F + (μ/2)‖x‖²"
-    return "RASCDRO", "Qi et al. 2022, Algorithm 3, Lemma 5 and Theorem 4", "verified", rate, CONVEX_COUPLING
+    return "RASCDRO", "Qi et al. 2022, Algorithm 3, Lemma 5 and Theorem 4", "as published", rate, CONVEX_COUPLING
 
 
 class RestartedState(NamedTuple):
@@ -51,8 +51,9 @@ class RestartedState(NamedTuple):
     left: int  # iterations to the end of the stage
 
 
+@checks(length=whole_from(1), growth=one_or_more, step_factor=share, track_factor=share, momentum_factor=share)
 class Restarted(NamedTuple):
-    """A solver in stages k = 0, 1, …, each started at a random iterate of the one before. Rule: reconstructed.
+    """A solver in stages k = 0, 1, …, each of which starts at a random iterate of the stage before.
 
     Stage k::
 
@@ -72,23 +73,25 @@ class Restarted(NamedTuple):
 
     Notes
     -----
-    The papers run all T iterations of a stage and go on from a random one; its law is that of stopping after a random
-    number of iterations, which is drawn when the stage starts. The halved target of a stage gives the factors:
+    The papers run all T iterations of a stage and continue from a random one. This equals stopping after a
+    random number of iterations, which is drawn when the stage starts. Halving the target in each stage gives the
+    factors:
 
     - SOX-boost [1]_: γ, β and s by ½, lengths by 2, as by default;
     - stage-wise MSVR v2 [2]_, Theorem 7: γ and β by ½, s by √½;
     - stage-wise MSVR v3: all settings and lengths stay;
     - RSCDRO [3]_, Algorithm 3 and Lemma 4, ``Restarted(SCDRO(strength=mu))``: β, η and η_λ by ½, lengths by 2;
     - RASCDRO [3]_, Lemma 5, of `ASCDRO`: β by ½, η and η_λ by √½. The lemma prints η with σ² where its proof needs σ,
-      and a length of a stage with a σ² too many.
+      and the length of a stage with a superfluous σ².
 
-    The two of [3]_ minimise F + (μ/2)‖(w, λ)‖², whose μx stands inside the moving average of the gradient. Their stages
-    make 1, …, T moves, where 0, …, T − 1 are printed, so that no stage stands still; the experiments of the paper cut
-    the step once, by 10. `xrisk.solvers.theory.rscdro_setting` and ``rascdro_setting`` have the constants.
+    The two of [3]_ minimise F + (μ/2)‖(w, λ)‖², whose μx is inside the moving average of the gradient. Here their
+    stages make 1, …, T steps, where the paper prints 0, …, T − 1, so that every stage makes a step. The paper's
+    experiments cut the step once, by 10. `xrisk.solvers.theory.rscdro_setting` and ``rascdro_setting`` have the
+    constants.
 
-    For SOX and MSVR only these ratios are established, not the constants of the first stage, but for SOX-boost on
-    linear ∇f, see `xrisk.solvers.theory.sox_boost_setting`. What is reported is the solver's own solution. With
-    ``average=LastIterate()`` that is the theorems' point whenever a stage ends; the default averages over the stages,
+    For SOX and MSVR only these ratios are known, not the constants of the first stage, except for SOX-boost with linear
+    ∇f, see `xrisk.solvers.theory.sox_boost_setting`. The method reports the solver's own solution. With
+    ``average=LastIterate()`` this is the theorems' point whenever a stage ends; the default averages over the stages,
     which is less noisy on convex problems.
 
     References
@@ -132,16 +135,9 @@ class Restarted(NamedTuple):
     def prepare(self, problem: Problem) -> tuple[Problem, "Restarted"]:
         if "step" not in getattr(self.solver, "_fields", ()) or not hasattr(self.solver, "prepare"):
             raise TypeError(f"solver must be a solver with a field step, got {self.solver!r}")
-        staged = canonical(self._replace(length=whole("length", self.length)))
-        if staged.length < 1:
-            raise ValueError(f"length must be at least 1, got {staged.length}")
-        if not (isinstance(staged.growth, float) and 1.0 <= staged.growth < np.inf):
-            raise ValueError(f"growth must be at least 1, got {self.growth!r}")
-        for name in (f"{name}_factor" for name in FACTORS):
-            if not (isinstance(getattr(staged, name), float) and 0.0 < getattr(staged, name) <= 1.0):
-                raise ValueError(f"{name} must lie in (0, 1], got {getattr(self, name)!r}")
+        check_spec(self)
         problem, solver = self.solver.prepare(problem)
-        return problem, staged._replace(solver=solver)
+        return problem, canonical(self._replace(length=int(self.length)))._replace(solver=solver)
 
     def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
         return self.solver.start(problem, w)
@@ -163,7 +159,7 @@ class Restarted(NamedTuple):
         self, problem: Problem, state: RestartedState, n_steps: int, rng: np.random.Generator
     ) -> RestartedState:
         inner, stage, left = state
-        if n_steps > left:  # the stage after may be interrupted, and nothing must be left half made
+        if n_steps > left:  # the next stage may be interrupted, and must not write into the given state
             inner = copied(inner)
         while True:
             steps = min(n_steps, left)
@@ -187,7 +183,7 @@ class Restarted(NamedTuple):
 
 @check_state.of(Restarted)
 def _(solver, state):
-    most = float(solver.length) * solver.growth**state.stage  # of a stage that no run reaches it overflows
+    most = float(solver.length) * solver.growth**state.stage  # overflows for stages that no run reaches
     if not state.left <= most:
         raise ValueError(f"left must be at most {most:g} in stage {state.stage}, got {state.left}")
     check_state(solver.solver, state.inner)

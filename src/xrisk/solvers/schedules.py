@@ -1,10 +1,19 @@
 """Step sizes and averages as functions of the iteration t = 0, 1, 2, …"""
 
-import numbers
 from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.functions.parameters import (
+    check_spec,
+    checks,
+    from_zero_to_one,
+    inside_zero_to_one,
+    one_or_more,
+    positive,
+    require,
+    whole_from,
+)
 from xrisk.generic import generic
 
 
@@ -30,9 +39,10 @@ def average_weight(average, t):
 
 @generic
 def average_kept(average, a, b):
-    """Product of 1 − ω_t over a ≤ t < b: what is left of x̄ after those iterations."""
+    """Product of 1 − ω_t over a ≤ t < b: the weight of the old x̄ after those iterations."""
 
 
+@checks(initial=positive, delay=positive, power=from_zero_to_one)
 class Decreasing(NamedTuple):
     """s_t = initial / (1 + t/delay)^power."""
 
@@ -40,14 +50,8 @@ class Decreasing(NamedTuple):
     delay: float = 100.0
     power: float = 0.5
 
-    def check(self) -> None:
-        """Refuse steps that are not positive."""
-        _positive("initial", self.initial)
-        _positive("delay", self.delay)
-        if not (isinstance(self.power, numbers.Real) and 0.0 <= self.power <= 1.0):
-            raise ValueError(f"power must lie between 0 and 1, got {self.power}")
 
-
+@checks(initial=positive, factor=positive, length=whole_from(1), growth=one_or_more)
 class Stagewise(NamedTuple):
     """s_t = initial·factorᵏ in stage k, which lasts length·growthᵏ iterations."""
 
@@ -55,15 +59,6 @@ class Stagewise(NamedTuple):
     factor: float = 0.5
     length: int = 1000
     growth: float = 2.0
-
-    def check(self) -> None:
-        """Refuse steps that are not positive and stages that shrink."""
-        _positive("initial", self.initial)
-        _positive("factor", self.factor)
-        if not (isinstance(self.length, numbers.Integral) and self.length >= 1):
-            raise ValueError(f"length must be a whole number of at least 1, got {self.length}")
-        if not (isinstance(self.growth, numbers.Real) and 1.0 <= self.growth < np.inf):
-            raise ValueError(f"growth must be at least 1, got {self.growth}")
 
 
 class LastIterate(NamedTuple):
@@ -74,26 +69,18 @@ class UniformAverage(NamedTuple):
     """The mean of x_1, …, x_T: ω_t = 1/(t+1)."""
 
 
+@checks(power=whole_from(0))
 class PolynomialAverage(NamedTuple):
     """Weights that grow like t^power, so that late iterates count most: ω_t = (power+1)/(t+power+1)."""
 
     power: int = 3
 
-    def check(self) -> None:
-        """Refuse a power that is negative or not whole."""
-        if not (isinstance(self.power, numbers.Integral) and self.power >= 0):
-            raise ValueError(f"power must be a non-negative whole number, got {self.power}")
 
-
+@checks(theta=inside_zero_to_one)
 class GeometricAverage(NamedTuple):
     """Σ θ^{−t} x_{t+1} / Σ θ^{−t}: ω_t = (1−θ)/(1−θ^{t+1}) (ALEXR, theorem 18)."""
 
     theta: float = 0.99
-
-    def check(self) -> None:
-        """Refuse θ outside (0, 1)."""
-        if not (isinstance(self.theta, numbers.Real) and 0.0 < self.theta < 1.0):
-            raise ValueError(f"theta must lie strictly between 0 and 1, got {self.theta}")
 
 
 class StageAverage(NamedTuple):
@@ -102,10 +89,9 @@ class StageAverage(NamedTuple):
     stages: Stagewise = Stagewise()
 
     def check(self) -> None:
-        """Refuse what has no stages."""
-        if not stage_start.implemented(self.stages):
-            raise ValueError(f"stages must be a stagewise schedule, got {self.stages!r}")
-        self.stages.check()
+        """Refuse a schedule without stages."""
+        require(stage_start.implemented(self.stages), "stages", self.stages, "a stagewise schedule")
+        check_spec(self.stages)
 
 
 @rate.of(float)
@@ -212,12 +198,10 @@ def _(average, a, b):
 
 def check_step(name: str, schedule: float | Decreasing | Stagewise) -> None:
     """Refuse a step size that is neither a positive number nor a schedule."""
-    if not rate.implemented(schedule):
-        raise ValueError(f"{name} must be a positive number or a schedule, got {schedule!r}")
+    require(rate.implemented(schedule), name, schedule, "a positive number or a schedule")
     if isinstance(schedule, float):
-        _positive(name, schedule)
-    else:
-        schedule.check()
+        positive(name, schedule)
+    check_spec(schedule)
 
 
 def check_fraction(name: str, schedule: float | Decreasing | Stagewise) -> None:
@@ -225,8 +209,3 @@ def check_fraction(name: str, schedule: float | Decreasing | Stagewise) -> None:
     check_step(name, schedule)
     if rate(schedule, 0) > 1.0:
         raise ValueError(f"{name} must lie in (0, 1], got {schedule!r}")
-
-
-def _positive(name: str, value: float) -> None:
-    if not (isinstance(value, numbers.Real) and 0.0 < value < np.inf):
-        raise ValueError(f"{name} must be positive, got {value}")

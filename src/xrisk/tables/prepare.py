@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from xrisk.data.grouping import encode_groups
 from xrisk.functions.parameters import counted
-from xrisk.grouping import encode_groups
 from xrisk.tables.columns import GroupColumn, column
 from xrisk.tables.encoding import TableEncoding, guess_task, learn_encoding, learn_groups, require
 from xrisk.tables.rows import Part, split

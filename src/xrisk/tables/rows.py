@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.data.grouping import encode_groups
 from xrisk.functions.parameters import counted
-from xrisk.grouping import encode_groups
 
 
 class Part(NamedTuple):
@@ -24,7 +24,7 @@ def parts(X: Any, y: Any, groups: Any, *, validation: float = 0.25, seed: int | 
     X : array or sparse matrix (n, d)
         The rows.
     y, groups : array (n,)
-        Targets, and groups as `xrisk.grouping.encode_groups` takes them (they must not overlap).
+        Targets, and groups as `xrisk.data.grouping.encode_groups` takes them (they must not overlap).
     validation : float in (0, 1)
         The share of the validation rows.
     seed : int, optional

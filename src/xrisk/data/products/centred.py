@@ -1,4 +1,4 @@
-"""Products with rows less a centre: columns far from zero keep their digits."""
+"""Products with centred rows: columns far from zero keep their digits."""
 
 from typing import Any, NamedTuple
 
@@ -42,7 +42,7 @@ FAR = 4.0  # deviations that the mean of a column is away from zero: of a sparse
 
 
 class Centred(NamedTuple):
-    """The rows less a centre; nothing is stored but the centre."""
+    """The rows minus a centre; only the centre is stored."""
 
     rows: Any = Dense()
     centre: np.ndarray = np.zeros(0)  # (columns,)
@@ -50,12 +50,12 @@ class Centred(NamedTuple):
 
 
 def centred_rows(rows: Any, centre: np.ndarray) -> Centred:
-    """The rows less a centre (columns,)."""
+    """The rows minus a centre (columns,)."""
     return Centred(rows, centre, np.flatnonzero(centre))
 
 
 def less_offset(rows: Any) -> Any:
-    """The rows less the means of the columns that are far from zero: differences of rows are the same.
+    """The rows minus the means of columns that are far from zero; differences of rows stay the same.
 
     Examples
     --------
@@ -205,7 +205,7 @@ def _(rows, k):
 
 @adjoint_rounding.of(Centred)
 def _(rows):
-    return adjoint_rounding(rows.rows) + 4 * EPS  # an entry less its centre is rounded once
+    return adjoint_rounding(rows.rows) + 4 * EPS  # an entry minus its centre is rounded once
 
 
 @stored_numbers.of(Centred)

@@ -47,7 +47,7 @@ def block_entropy_step(f: Any, u: np.ndarray, logy: np.ndarray, tau: float) -> N
 
 @generic
 def block_start(f: Any, y: np.ndarray) -> None:
-    """Write the dual to start from: 0 moved into the domain, the centre of a simplex."""
+    """Write the first dual: 0 projected onto the domain, or the centre of a simplex."""
 
 
 @generic

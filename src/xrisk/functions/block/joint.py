@@ -20,7 +20,7 @@ from xrisk.functions.block.generics import (
     block_start,
     block_value,
 )
-from xrisk.functions.parameters import count, positive
+from xrisk.functions.parameters import checks, positive, whole_from
 from xrisk.functions.simplex import ascending, descending_order, project_capped_simplex, project_simplex
 from xrisk.functions.special import wright_omega, xlogx
 
@@ -37,6 +37,7 @@ class MaxOuter(NamedTuple):
     """
 
 
+@checks(beta=positive)
 class LogSumExp(NamedTuple):
     """f(u) = β⁻¹ log Σ_k exp(β u_k).
 
@@ -48,11 +49,8 @@ class LogSumExp(NamedTuple):
 
     beta: float = 1.0
 
-    def check(self) -> None:
-        """Refuse a β that is not positive."""
-        positive("beta", self.beta)
 
-
+@checks(k=whole_from(1))
 class TopSum(NamedTuple):
     """f(u) = sum of the k largest u_j.
 
@@ -63,10 +61,6 @@ class TopSum(NamedTuple):
     """
 
     k: int = 1
-
-    def check(self) -> None:
-        """Refuse a k that is not an integer of at least 1."""
-        count("k", self.k, 1)
 
 
 @block_is_monotone.of(MaxOuter)
@@ -149,7 +143,7 @@ def normalise_logs(logy):
 
 @register_jitable
 def add_shifted(u, y0, tau, y):
-    """y₀ + (u − max u)/τ into ``y``: u/τ itself may overflow; what a simplex cannot reach is cut at −1e290."""
+    """y₀ + (u − max u)/τ into ``y``: u/τ itself may overflow; values that no simplex reaches are clipped at −1e290."""
     top = float(u.max())
     for k in range(u.size):
         y[k] = max(y0[k] + (float(u[k]) - top) / tau, -1e290)

@@ -60,7 +60,7 @@ def loss_kink(loss: Any, y: float) -> tuple[float, float, float]:
 
 @generic
 def loss_piece(loss: Any, y: float) -> tuple[float, float, float, float]:
-    """(lo, hi, at, bend) with ℓ(z, y) = max of v (z − at) − bend·v²/2 over v in [lo, hi]; lines and parabolas only."""
+    """(lo, hi, at, κ) with ℓ(z, y) = max of v (z − at) − κ·v²/2 over v in [lo, hi]; lines and parabolas only."""
 
 
 @generic

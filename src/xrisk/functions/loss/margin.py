@@ -18,7 +18,7 @@ from xrisk.functions.loss.generics import (
     loss_terms,
     loss_value,
 )
-from xrisk.functions.parameters import positive
+from xrisk.functions.parameters import checks, positive
 from xrisk.functions.special import clip, exp, exp_conjugate, logistic_terms, negative_entropy
 
 
@@ -52,6 +52,7 @@ class SquaredHinge(NamedTuple):
     """
 
 
+@checks(width=positive)
 class SmoothedHinge(NamedTuple):
     """ℓ(z, y) = min_t (1 − t)₊ + (t − y z)² / (2 width): 0 from margin 1 on, 1 − y z − width/2 up to 1 − width.
 
@@ -62,10 +63,6 @@ class SmoothedHinge(NamedTuple):
     """
 
     width: float = 1.0
-
-    def check(self) -> None:
-        """Refuse a width that is not positive."""
-        positive("width", self.width)
 
 
 class ExponentialLoss(NamedTuple):
@@ -79,7 +76,7 @@ class ExponentialLoss(NamedTuple):
 
 
 class MarginLoss(NamedTuple):
-    """ℓ(z, y) = −y z: the label is folded into an inner function that is affine.
+    """ℓ(z, y) = −y z: an affine inner function contains the label.
 
     Examples
     --------

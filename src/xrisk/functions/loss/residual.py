@@ -16,7 +16,7 @@ from xrisk.functions.loss.generics import (
     loss_smoothness,
     loss_value,
 )
-from xrisk.functions.parameters import positive, require
+from xrisk.functions.parameters import checks, inside_zero_to_one, positive
 from xrisk.functions.special import clip
 
 
@@ -30,6 +30,7 @@ class Squared(NamedTuple):
     """
 
 
+@checks(delta=positive)
 class Huber(NamedTuple):
     """ℓ(z, y) = ½ r² if |r| ≤ δ, else δ (|r| − δ/2), with r = z − y.
 
@@ -40,10 +41,6 @@ class Huber(NamedTuple):
     """
 
     delta: float = 1.0
-
-    def check(self) -> None:
-        """Refuse a δ that is not positive."""
-        positive("delta", self.delta)
 
 
 class Absolute(NamedTuple):
@@ -56,8 +53,9 @@ class Absolute(NamedTuple):
     """
 
 
+@checks(quantile=inside_zero_to_one)
 class Pinball(NamedTuple):
-    """ℓ(z, y) = q (y − z)₊ + (1 − q) (z − y)₊: its mean is least at the q-quantile of y.
+    """ℓ(z, y) = q (y − z)₊ + (1 − q) (z − y)₊: its mean is smallest at the q-quantile of y.
 
     Examples
     --------
@@ -66,10 +64,6 @@ class Pinball(NamedTuple):
     """
 
     quantile: float = 0.5
-
-    def check(self) -> None:
-        """Refuse a quantile outside (0, 1)."""
-        require(0.0 < self.quantile < 1.0, "quantile", self.quantile, "between 0 and 1")
 
 
 class AffineLoss(NamedTuple):

@@ -24,15 +24,16 @@ from xrisk.functions.outer.generics import (
     outer_value,
 )
 from xrisk.functions.outer.polyhedral import CVaRHinge
-from xrisk.functions.parameters import finite, positive
+from xrisk.functions.parameters import checks, finite, positive
 from xrisk.functions.special import clip
 
 
+@checks(nu=positive)
 class Smoothed(NamedTuple):
     """f_ν(u) = min_z f(z) + (z − u)² / (2ν) = max_y y u − f*(y) − (ν/2) y², for any scalar outer function f.
 
-    Its curvature takes f to have a kink wherever f″(z) = 0 although the slope is inside the domain of f*; that
-    holds for every outer function here, not for one with several kinks.
+    Its curvature assumes that f has a kink wherever f″(z) = 0 and the slope is inside the domain of f*. This holds for
+    all outer functions here, but not for one with several kinks.
 
     Examples
     --------
@@ -43,11 +44,8 @@ class Smoothed(NamedTuple):
     f: Any = CVaRHinge()
     nu: float = 0.1
 
-    def check(self) -> None:
-        """Refuse a ν that is not positive."""
-        positive("nu", self.nu)
 
-
+@checks(factor=positive, slope=positive, shift=finite, constant=finite)
 class Scaled(NamedTuple):
     """h(u) = factor · f(slope · u + shift) + constant, with factor, slope > 0.
 
@@ -62,13 +60,6 @@ class Scaled(NamedTuple):
     slope: float = 1.0
     shift: float = 0.0
     constant: float = 0.0
-
-    def check(self) -> None:
-        """Refuse a factor or slope that is not positive, a shift or constant that is not finite."""
-        positive("factor", self.factor)
-        positive("slope", self.slope)
-        finite("shift", self.shift)
-        finite("constant", self.constant)
 
 
 @outer_value.of(Smoothed)

@@ -18,7 +18,7 @@ from xrisk.functions.outer.generics import (
     outer_smoothness,
     outer_value,
 )
-from xrisk.functions.parameters import positive, require
+from xrisk.functions.parameters import checks, positive, require
 from xrisk.functions.special import (
     exp,
     exp_conjugate,
@@ -49,6 +49,7 @@ class Power(NamedTuple):
         require(math.isfinite(self.p) and self.p > 1.0, "p", self.p, "above 1 and finite")
 
 
+@checks(tau=positive)
 class Exponential(NamedTuple):
     """f(u) = τ exp(u/τ); inf where it overflows.
 
@@ -59,10 +60,6 @@ class Exponential(NamedTuple):
     """
 
     tau: float = 1.0
-
-    def check(self) -> None:
-        """Refuse a τ that is not positive."""
-        positive("tau", self.tau)
 
 
 class Softplus(NamedTuple):
@@ -185,7 +182,7 @@ def _(f, u, y0, tau):
     if z < -40.0:
         return exp(w / f.tau)  # τ y is too small to matter, and ω(z) might underflow
     if math.isinf(z):
-        return w / tau  # w/f.tau overflowed, and log ω is lost beside ω
+        return w / tau  # w/f.tau overflowed, and log ω is negligible next to ω
     return f.tau / tau * wright_omega(z)
 
 

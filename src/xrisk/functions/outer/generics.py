@@ -1,4 +1,4 @@
-"""The verbs of a scalar outer function f(u); every outer function implements them, or takes the default."""
+"""The verbs of a scalar outer function f(u); every outer function implements them or has the default."""
 # mypy: disable-error-code="empty-body"
 
 from typing import Any
@@ -73,7 +73,7 @@ def outer_kink(f: Any) -> tuple[float, float, float, float]:
 
 @generic
 def outer_piece(f: Any) -> tuple[float, float, float, float]:
-    """(lo, hi, at, bend) with f(u) = constant + max of y (u − at) − bend·y²/2 over y in [lo, hi]."""
+    """(lo, hi, at, κ) with f(u) = constant + max of y (u − at) − κ·y²/2 over y in [lo, hi]."""
 
 
 @generic

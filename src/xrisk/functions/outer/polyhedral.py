@@ -22,10 +22,11 @@ from xrisk.functions.outer.generics import (
     outer_smoothness,
     outer_value,
 )
-from xrisk.functions.parameters import positive, require
+from xrisk.functions.parameters import checks, positive, share
 from xrisk.functions.special import clip
 
 
+@checks(alpha=share)
 class CVaRHinge(NamedTuple):
     """f(u) = (u)₊ / α.
 
@@ -37,11 +38,8 @@ class CVaRHinge(NamedTuple):
 
     alpha: float = 0.1
 
-    def check(self) -> None:
-        """Refuse an α outside (0, 1]."""
-        require(0.0 < self.alpha <= 1.0, "alpha", self.alpha, "in (0, 1]")
 
-
+@checks(beta=positive, nu=positive)
 class HardNonsmooth(NamedTuple):
     """f(u) = β max(u, −ν), of the lower bound for non-smooth outer functions.
 
@@ -53,11 +51,6 @@ class HardNonsmooth(NamedTuple):
 
     beta: float = 1.0
     nu: float = 0.1
-
-    def check(self) -> None:
-        """Refuse a β or ν that is not positive."""
-        positive("beta", self.beta)
-        positive("nu", self.nu)
 
 
 class Identity(NamedTuple):
@@ -72,7 +65,7 @@ class Identity(NamedTuple):
 
 @register_jitable
 def kink_prox(u, s, slopes, at):
-    """prox of max of y (u − at) over y between two slopes; exactly ``at`` where it sticks to the kink."""
+    """prox of max of y (u − at) over y between two slopes; exactly ``at`` if that is the minimiser."""
     lo, hi = slopes
     return max(u - s * hi, min(u - s * lo, at))
 

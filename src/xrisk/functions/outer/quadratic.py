@@ -20,10 +20,11 @@ from xrisk.functions.outer.generics import (
     outer_smoothness,
     outer_value,
 )
-from xrisk.functions.parameters import positive, require
+from xrisk.functions.parameters import checks, inside_zero_to_one, positive
 from xrisk.functions.special import clip
 
 
+@checks(lam=positive)
 class ChiSquareA(NamedTuple):
     """f(u) = λ A(u/λ), A(t) = ½ (t + 1)₊² − ½: the conjugate of the divergence ½ (q − 1)² on q ≥ 0, times λ.
 
@@ -35,11 +36,8 @@ class ChiSquareA(NamedTuple):
 
     lam: float = 1.0
 
-    def check(self) -> None:
-        """Refuse a λ that is not positive."""
-        positive("lam", self.lam)
 
-
+@checks(lam=positive)
 class ChiSquareB(NamedTuple):
     """f(u) = λ B(u/λ), B(t) = ¼ (t + 2)₊² − 1: the conjugate of the divergence (q − 1)² on q ≥ 0, times λ.
 
@@ -51,11 +49,8 @@ class ChiSquareB(NamedTuple):
 
     lam: float = 1.0
 
-    def check(self) -> None:
-        """Refuse a λ that is not positive."""
-        positive("lam", self.lam)
 
-
+@checks(scale=positive)
 class Square(NamedTuple):
     """f(u) = c u²; not monotone, so inner functions must be affine for a convex objective.
 
@@ -67,11 +62,8 @@ class Square(NamedTuple):
 
     scale: float = 1.0
 
-    def check(self) -> None:
-        """Refuse a scale that is not positive."""
-        positive("scale", self.scale)
 
-
+@checks(nu=inside_zero_to_one)
 class HardSmooth(NamedTuple):
     """f(u) = ν u + h(u), h(u) = ½ u² for |u| ≤ 1 and |u| − ½ beyond, of the lower bound for smooth outer functions.
 
@@ -82,10 +74,6 @@ class HardSmooth(NamedTuple):
     """
 
     nu: float = 0.1
-
-    def check(self) -> None:
-        """Refuse a ν outside (0, 1)."""
-        require(0.0 < self.nu < 1.0, "nu", self.nu, "between 0 and 1")
 
 
 @outer_is_monotone.of(ChiSquareA)

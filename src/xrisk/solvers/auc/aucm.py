@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.functions import prox
+from xrisk.functions.parameters import positive
 from xrisk.inner.oracle import inner_count
 from xrisk.inner.sides import add_losses, draw_side, new_side, read_scores
 from xrisk.problem import Problem
-from xrisk.solvers.base import check_positive
 from xrisk.solvers.card import MethodCard
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, Stagewise, rate
@@ -28,7 +28,7 @@ class AUCMState(NamedTuple):
 
 
 class AUCM(NamedTuple):
-    """AUC margin loss [1]_ by PESG, proximal epoch gradient steps. Rule: read.
+    """AUC margin loss [1]_ by PESG, proximal epoch gradient steps.
 
     It does not minimise the problem as stated, whose loss and shares it ignores, but a surrogate of the area under the
     whole curve, for scores h = ⟨x, w⟩::
@@ -50,11 +50,11 @@ class AUCM(NamedTuple):
     margin : float
         c; 0.5 in the experiments of the STACO paper, for scores in [0, 1].
     strength : float
-        λ = 1/γ, the pull to x̄; γ is 100 to 1000 there.
+        λ = 1/γ, the weight of the proximal term; γ is 100 to 1000 there.
     momentum : float or schedule
         Weight m of the new gradient; 1 for none.
     epoch : int or Growing(), optional
-        Iterations of a stage; by default as many as look at every positive ten times in the mean.
+        Iterations of a stage; by default enough to sample every positive ten times on average.
     blocks : int, optional
         Positives per iteration S, without replacement; by default 32, or all of them if there are fewer.
     batch : int
@@ -62,11 +62,12 @@ class AUCM(NamedTuple):
 
     Notes
     -----
-    The form without the share of positives, in which all terms would be multiplied by it and its complement. The
-    public code has the running b − a in the place of the two means of scores, and cuts α at 999. Maximised over α and
-    minimised over a and b the objective is Var₊(h) + Var₋(h) + (c + h̄₋ − h̄₊)₊² + r(w), convex for linear scores. Stages
-    of the public code end where steps are cut; here they have a length, and a `Stagewise` step may be cut anywhere.
-    The mean of a stage so far is reported, and duals of 1. There are no pairs: oracle calls count rows.
+    This is the form without the share of positives; the other form multiplies all terms by it and by its
+    complement. The public code has the running b − a in place of the two means of scores, and clips α at 999. Maximised
+    over α and minimised over a and b, the objective is Var₊(h) + Var₋(h) + (c + h̄₋ − h̄₊)₊² + r(w), convex for linear
+    scores. Stages of the public code end where steps are cut; here they have a length, and a `Stagewise` step may be
+    cut anywhere. The method reports the mean of the present stage, and duals of 1. It forms no pairs, so oracle calls
+    count rows.
 
     References
     ----------
@@ -97,7 +98,7 @@ class AUCM(NamedTuple):
         return MethodCard(
             "AUCM",
             "Yuan et al. 2021, authors' library, PESG",
-            "verified",
+            "as published",
             values="0",
             gradients="S + B",
             rate="unknown here; PESG under its conditions 1/ε, of the AUC margin loss",
@@ -112,11 +113,11 @@ class AUCM(NamedTuple):
         return AUCMState(x.copy(), 0.0, np.zeros(x.size), x.copy(), x.copy(), order, 0, 0)
 
     def pass_over(self, problem: Problem, state: AUCMState, rng: np.random.Generator) -> AUCMState:
-        """The state at the beginning of a stage: the mean of the one before is what it is pulled to."""
+        """The state at the beginning of a stage, whose proximal term is centred at the mean of the stage before."""
         return state._replace(x_bar=state.x_mean.copy(), first=state.t)
 
 
-@method(STAGES, {"aucm": AUCM()}, margin=check_positive)
+@method(STAGES, {"aucm": AUCM()}, margin=positive)
 def aucm_steps(problem, state, solver, n_steps, rng):
     x, alpha, v, x_bar, x_mean, order, first, t0 = state
     g, r, d = problem.inner, problem.penalty, x.size - 2

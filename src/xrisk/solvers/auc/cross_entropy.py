@@ -1,4 +1,4 @@
-"""Cross-entropy: what one minimises without a thought for rankings, or with an equal weight for both classes."""
+"""Cross-entropy, the usual loss of classifiers, of all rows or with equal weights of both classes."""
 
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ class EqualRows(NamedTuple):
 
 
 class EqualClasses(NamedTuple):
-    """Both classes have the same weight, as over-sampling of the positives gives them."""
+    """Both classes have the same weight, as if positives were over-sampled."""
 
 
 @generic
@@ -42,7 +42,7 @@ class CrossEntropyState(NamedTuple):
 
 
 class CrossEntropy(NamedTuple):
-    """Logistic regression on the rows of a ranking by stochastic gradient steps, the plain baseline.
+    """Logistic regression on the rows of a ranking by stochastic gradient steps, a baseline.
 
     It does not minimise the problem as stated, whose loss and shares it ignores, but for p = n₊/n, or p = ½ with
     over-sampling::
@@ -66,9 +66,9 @@ class CrossEntropy(NamedTuple):
 
     Notes
     -----
-    Both classes have their places in every batch, weighed so that the gradient is unbiased: batches of all rows would
-    hold few positives where they are rare. The intercept is not part of ``result.w`` and has no penalty. The duals
-    reported are 1. There are no pairs: oracle calls count rows.
+    Every batch has rows of both classes, weighted so that the gradient is unbiased; batches of all rows would hold few
+    positives where these are rare. The intercept is not part of ``result.w`` and has no penalty. The reported duals
+    are 1. The method forms no pairs, so oracle calls count rows.
 
     Examples
     --------

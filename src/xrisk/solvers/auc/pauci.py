@@ -6,18 +6,17 @@ import numpy as np
 from numba.extending import register_jitable
 
 from xrisk.functions import prox
-from xrisk.functions.parameters import non_negative
+from xrisk.functions.parameters import non_negative, positive
 from xrisk.functions.special import clip, sigmoid
 from xrisk.inner.oracle import inner_count
 from xrisk.inner.sides import add_losses, draw_side, new_side, read_scores, tail_share
 from xrisk.problem import Problem
-from xrisk.solvers.base import check_positive
 from xrisk.solvers.card import MethodCard
 from xrisk.solvers.method import method
 from xrisk.solvers.shared.thresholds import PARTIAL_AUC, TWO_WAY, prepare_two_way, sample_side_i
 from xrisk.solvers.shared.tracking import assign
 
-INTERCEPT, A, B, S, S2, TA, TB = range(7)  # behind w in the variable
+INTERCEPT, A, B, S, S2, TA, TB = range(7)  # variables after w
 FIRST = np.array([0.0, 0.5, 0.5, 0.5, 0.5, 0.0, 0.0])
 LOW = np.array([-np.inf, 0.0, 0.0, -4.0, 0.0, 0.0, 0.0])
 HIGH = np.array([np.inf, 1.0, 1.0, 1.0, 5.0, 1e9, 1e9])
@@ -35,7 +34,7 @@ class PAUCIState(NamedTuple):
 
 
 class PAUCI(NamedTuple):
-    """Instance-wise two-way partial AUC [1]_ by ASGDA, accelerated gradient descent and ascent. Rule: read.
+    """Instance-wise two-way partial AUC [1]_ by ASGDA, accelerated gradient descent and ascent.
 
     It does not minimise the problem as stated, whose loss it ignores, but that of the square loss (1 − (fᵢ − fⱼ))² of
     sigmoid scores f = σ(⟨x, w⟩ + c), the selection of rows smoothed by r(x) = log(1 + e^{κx})/κ::
@@ -72,10 +71,10 @@ class PAUCI(NamedTuple):
 
     Notes
     -----
-    Both public implementations step down in γ, which is maximised; here it is stepped up. v and u start at the first
-    gradients, there at 0. The prox of the penalty on w stands in the place of a projection. The intercept has no
-    influence on a ranking, but sigmoid scores need one; it is not part of ``result.w``. There are no pairs: oracle
-    calls count rows. The last iterate is reported, and duals of 1.
+    Both public implementations descend in γ, which is maximised; ours ascends. v and u start at the first gradients, in
+    the implementations at 0. The prox of the penalty on w replaces a projection. The intercept does not influence a
+    ranking, but sigmoid scores need one; it is not part of ``result.w``. The method forms no pairs, so oracle calls
+    count rows. It reports the last iterate, and duals of 1.
 
     References
     ----------
@@ -109,7 +108,7 @@ class PAUCI(NamedTuple):
         return MethodCard(
             "PAUCI",
             "Shao et al. 2022 and 2025, ASGDA",
-            "verified",
+            "as published",
             values="0",
             gradients="2S + 2B",
             rate="stationary points of its own min-max problem: 1/ε³",
@@ -139,9 +138,9 @@ def mixing(solver, t):
 
 @register_jitable
 def pauci_side(g, solver, side, at, sign, theta, x, up, grad):
-    """Add what one side, − for positives and + for negatives, has in the gradient in x, and return that in γ.
+    """Add the part of one side, − for positives and + for negatives, to the gradient in x, and return that in γ.
 
-    ``at`` is where its mean and threshold stand behind w.
+    ``at`` is the place of its mean and threshold after w.
     """
     d, (mean, level), slope = x.size - FIRST.size, at, 0.0
     rest, out = x[d:], grad[d:]
@@ -176,7 +175,7 @@ def pauci_gradient(problem, solver, side_i, side_j, x, gamma, grad):
 @method(
     TWO_WAY,
     {"pauci": PAUCI()},
-    **dict.fromkeys(("scale", "delay", "dual_decay", "kappa"), check_positive),
+    **dict.fromkeys(("scale", "delay", "dual_decay", "kappa"), positive),
     omega=non_negative,
 )
 def pauci_steps(problem, state, solver, n_steps, rng):

@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.functions import prox
+from xrisk.functions.parameters import positive
 from xrisk.functions.special import clip
 from xrisk.generic import generic
 from xrisk.inner.oracle import inner_count
 from xrisk.inner.sides import add_pairs, add_tail_slopes, new_side, tail_share, tail_value
 from xrisk.problem import Problem
-from xrisk.solvers.base import check_positive
 from xrisk.solvers.card import LIPSCHITZ_INNER, MethodCard
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, Stagewise, rate
@@ -26,11 +26,11 @@ from xrisk.solvers.shared.tracking import average_into
 
 
 class SampledThresholds(NamedTuple):
-    """Thresholds of sampled positives move, as the update is printed."""
+    """Only thresholds of sampled positives move, as in the printed update."""
 
 
 class AllThresholds(NamedTuple):
-    """All thresholds move: those that are not sampled are pulled to their anchors. An iteration costs O(n₊)."""
+    """All thresholds move, those not sampled towards their anchors. An iteration costs O(n₊)."""
 
 
 @generic
@@ -61,7 +61,7 @@ class SOTAState(NamedTuple):
 
 
 class SOTA(NamedTuple):
-    """Stochastic min-max method for two-way partial AUC [1]_, Algorithm 4 of the supplement. Rule: read.
+    """Stochastic min-max method for two-way partial AUC [1]_, Algorithm 4 of the supplement.
 
     With gᵢ(w, s; 𝓑) = s + mean over 𝓑 of (ℓᵢⱼ(w) − s)₊/θ₁, for a sample of S positives i and a batch 𝓑 of negatives
     that all of them share, everything on the right from before the iteration::
@@ -84,11 +84,11 @@ class SOTA(NamedTuple):
     threshold_step : float or schedule
         Step size β′ of the risk's threshold s′; the paper has η.
     strength : float
-        λ = 1/γ, the pull to where the stage began.
+        λ = 1/γ, the weight of the proximal term around the start of the stage.
     epoch : int or Growing(), optional
-        Iterations of a stage; by default as many as look at every positive ten times in the mean.
+        Iterations of a stage; by default enough to sample every positive ten times on average.
     coordinates : SampledThresholds() or AllThresholds()
-        Whether thresholds that are not sampled are pulled to their anchors, too.
+        Whether thresholds that are not sampled move towards their anchors, too.
     blocks : int, optional
         Positives per iteration S, without replacement; by default 32, or all of them if there are fewer.
     batch : int
@@ -98,10 +98,10 @@ class SOTA(NamedTuple):
 
     Notes
     -----
-    The published update restricts s to sampled positives, while the text and its later critics speak of all of them:
-    both are here. The pull on sᵢ is that of λ‖s − s̄‖²/2 beside a mean over n₊ positives, hence n₊. Steps in the paper
-    fall as 1/k with the stage k, whose length grows as k²; here they are schedules. The paper has no penalty, ours is
-    taken by its prox. The duals reported are the last yᵢ/θ₀.
+    The published update restricts s to sampled positives; the text and later papers update all of them.
+    Both are here. The proximal term λ‖s − s̄‖²/2 stands next to a mean over n₊ positives, hence the factor n₊ for sᵢ.
+    Steps in the paper fall as 1/k with the stage k, whose length grows as k²; here they are schedules. The paper has no
+    penalty; ours enters by its prox. The reported duals are the last yᵢ/θ₀.
 
     References
     ----------
@@ -135,7 +135,7 @@ class SOTA(NamedTuple):
         return MethodCard(
             "SOTA",
             "Zhu et al. 2022, supplement, Algorithm 4",
-            "verified",
+            "as published",
             values="SB",
             gradients="SB",
             rate="weakly convex, nearly stationary: 1/ε⁶, n among the constants",
@@ -169,7 +169,7 @@ def sota_stage(w: np.ndarray, y: np.ndarray, s: np.ndarray, level: float, order:
     {"sota": SOTA(), "sota-all": SOTA(coordinates=AllThresholds())},
     coordinates=thresholds_moved,
     first=first_thresholds,
-    strength=check_positive,
+    strength=positive,
 )
 def sota_steps(problem, state, solver, n_steps, rng):
     w, y, s, level, w_bar, s_bar, level_bar, w_mean, y_sum, s_sum, level_mean, touched, order, first, t0 = state
@@ -183,7 +183,7 @@ def sota_steps(problem, state, solver, n_steps, rng):
         mean_y = 0.0
         for a in range(moved):
             i, slope = order[a], 0.0
-            s_sum[i] += (t - touched[i]) * s[i]  # they stood still since they were touched
+            s_sum[i] += (t - touched[i]) * s[i]  # they have not moved since they were touched
             y_sum[i] += (t - touched[i]) * y[i]
             touched[i] = t
             if a < solver.blocks:

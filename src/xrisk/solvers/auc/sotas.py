@@ -29,10 +29,10 @@ class SOTAsState(NamedTuple):
 
 
 class SOTAs(NamedTuple):
-    """Soft two-way partial AUC [1]_, SOTA-s, in logarithms. Rule: read, a misprint corrected.
+    """Soft two-way partial AUC [1]_, SOTA-s, in logarithms.
 
     It does not minimise the problem as stated but λ′ log meanᵢ (meanⱼ exp(ℓᵢⱼ(w)/λ))^{λ/λ′} + r(w): tails in the sense
-    of the Kullback–Leibler divergence, both shares k₁/n₊ and k₂/n₋ left aside. For a sample of S positives i and a
+    of the Kullback–Leibler divergence, without the shares k₁/n₊ and k₂/n₋. For a sample of S positives i and a
     batch 𝓑 of negatives that all of them share::
 
         uᵢ ← (1 − γ₀) uᵢ + γ₀ mean over 𝓑 of exp(ℓᵢⱼ/λ)
@@ -45,9 +45,9 @@ class SOTAs(NamedTuple):
     step : float or schedule
         Step size s.
     lam, outer_lam : float
-        Temperatures λ of the negatives and λ′ of the positives: small ones stress the hardest.
+        Temperatures λ of the negatives and λ′ of the positives: the smaller, the more the hardest count.
     track, outer_track : float or schedule
-        Weights γ₀ and γ₁ of what is seen.
+        Weights γ₀ and γ₁ of the new values.
     momentum : float or schedule
         Weight γ₂ of the new gradient; 1 for no momentum.
     blocks : int, optional
@@ -59,10 +59,10 @@ class SOTAs(NamedTuple):
 
     Notes
     -----
-    Kept are log uᵢ and log v, which overflow for no loss and no λ. The paper's box averages ℓᵢⱼ instead of exp(ℓᵢⱼ/λ),
-    against its own text, and takes the uᵢ from before; they start at 0, where the power is infinite for λ < λ′. Here
-    the first sample sets uᵢ, and v and the weights see the new one. The paper has no penalty, ours is taken by its
-    prox. The duals reported are 1.
+    The state has log uᵢ and log v, which never overflow. The paper's box averages ℓᵢⱼ instead of exp(ℓᵢⱼ/λ), a misprint
+    by its own text, and uses the old uᵢ, which start at 0, where the power is infinite for λ < λ′. Here the first
+    sample initialises uᵢ, and v and the weights use the new one. The paper has no penalty; ours enters by its
+    prox. The reported duals are 1.
 
     References
     ----------
@@ -96,7 +96,7 @@ class SOTAs(NamedTuple):
         return MethodCard(
             "SOTA-s",
             "Zhu et al. 2022, SOTA-s",
-            "verified",
+            "as published",
             values="SB",
             gradients="SB",
             rate="smooth ℓ, stationary points of the soft form: 1/ε⁴",

@@ -1,4 +1,4 @@
-"""STACO1: primal and dual steps on sampled positives, each with a threshold of its own."""
+"""STACO1: primal and dual steps on sampled positives, each with its own threshold."""
 
 from typing import Any, NamedTuple
 
@@ -33,7 +33,7 @@ class STACO1State(NamedTuple):
 
 
 class STACO1(NamedTuple):
-    """Double block-coordinate primal-dual method for two-way partial AUC [1]_, Algorithm 1. Rule: read.
+    """Double block-coordinate primal-dual method for two-way partial AUC [1]_, Algorithm 1.
 
     With gᵢ(w, s; 𝓑) = s + mean over 𝓑 of (ℓᵢⱼ(w) − s)₊/θ₁, for a sample of S positives i and two independent batches
     𝓑, 𝓑̃ of negatives that all of them share::
@@ -60,19 +60,20 @@ class STACO1(NamedTuple):
     batch : int
         Negatives of each of the two batches B, with replacement.
     first : FixedThresholds() or ExactThresholds()
-        Where thresholds start: at 0, at another number, 1 in the paper, or at their optima for the first w.
+        Where thresholds start: at a number, 0 by default and 1 in the paper, or at their optima for the first w.
     average : LastIterate(), UniformAverage(), PolynomialAverage(), …
         What is reported; the theorem is about the uniform average.
 
     Notes
     -----
-    θ₀ = k₁/n₊ and θ₁ = k₂/n₋ as the problem has them, so that it is the loss of the k₁ lowest positives against the k₂
-    highest negatives. The paper has no penalty, ours is taken by its prox. Deviations: thresholds start at 0, where
+    θ₀ = k₁/n₊ and θ₁ = k₂/n₋ are those of the problem, the loss of the k₁ lowest positives against the k₂ highest
+    negatives. The paper has no penalty; ours enters by its prox. Deviations: thresholds start at 0, where
     s = s′ = 1 is printed (with a loss below 1 at w = 0 nothing would move until they have come down, each in one of
     n₊/S iterations), and the margin of a pair is fixed at 1 (0.5 in the paper). Gradients grow as 1/(θ₀θ₁): the default
-    steps are for shares of a half or so, and for small ones they should shrink as θ₀θ₁ does. The pass of
-    `ExactThresholds` is not among the declared oracle calls, as that of a first threshold is not elsewhere. The duals
-    reported are the last yᵢ/θ₀.
+    steps are for shares of a half or so, and for small ones they should shrink as θ₀θ₁ does. The
+    declared oracle calls do not include the pass of `ExactThresholds`, as other methods do not count that of a first
+    threshold. The reported
+    duals are the last yᵢ/θ₀.
 
     References
     ----------
@@ -104,7 +105,7 @@ class STACO1(NamedTuple):
         return MethodCard(
             "STACO1",
             "Zhou, Wang, Thai and Yang 2025, Algorithm 1, (4)–(7)",
-            "verified",
+            "as published",
             values="SB",
             gradients="SB",
             rate="convex nσ₀²/(BSε²) + nC_g²C_f²/(Sε²) + nC_f²σ₂²/(BSε²) + C_f²σ₁²/(Bε²) + δ²/(Sε²)",

@@ -1,16 +1,16 @@
-"""STACO2: stages of STACO1, each pulled back to where it began."""
+"""STACO2: stages of STACO1, each with a proximal term around its start."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from xrisk.functions import prox
+from xrisk.functions.parameters import positive
 from xrisk.functions.special import clip
 from xrisk.generic import generic
 from xrisk.inner.oracle import inner_count
 from xrisk.inner.sides import add_pairs, add_tail_slopes, draw_side, new_side, read_scores, tail_share, tail_value
 from xrisk.problem import Problem
-from xrisk.solvers.base import check_positive
 from xrisk.solvers.card import LIPSCHITZ_INNER, MethodCard
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, Stagewise, rate
@@ -26,16 +26,16 @@ from xrisk.solvers.shared.tracking import average_into
 
 
 class GradientScaling(NamedTuple):
-    """The pull to the anchors is λ, as the gradient of the stage's problem (8) has it."""
+    """The weight of the proximal term is λ, as in the gradient of the stage's problem (8)."""
 
 
 class PrintedScaling(NamedTuple):
-    """The pull to the anchors is λ/θ₀, as (10) and (11) are printed."""
+    """The weight of the proximal term is λ/θ₀, as in (10) and (11) as printed."""
 
 
 @generic
 def anchor_slope(scaling, strength, theta0):
-    """What the distance to the anchor is multiplied by in a gradient."""
+    """The factor of the distance to the anchor in a gradient."""
 
 
 anchor_slope.of(GradientScaling)(lambda scaling, strength, theta0: strength)
@@ -59,9 +59,10 @@ class STACO2State(NamedTuple):
 
 
 class STACO2(NamedTuple):
-    """Double block-coordinate primal-dual method in stages, for weakly convex losses [1]_, Algorithm 2. Rule: read.
+    """Double block-coordinate primal-dual method in stages, for weakly convex losses [1]_, Algorithm 2.
 
-    A stage begins with w̄ = w, s̄ = s and all yᵢ = 1. Its iterations are those of `STACO1` with a pull to the anchors::
+    A stage begins with w̄ = w, s̄ = s and all yᵢ = 1. Its iterations are those of `STACO1` with proximal terms around
+    the anchors::
 
         yᵢ ← clip( yᵢ + (α/θ₀) (gᵢ(w, sᵢ; 𝓑) − s′), 0, 1 )
         w⁺ = prox_{η r}( w − η [ mean yᵢ ∂gᵢ(w, sᵢ; 𝓑̃)/∂w / θ₀ + λ (w − w̄) ] )
@@ -77,9 +78,9 @@ class STACO2(NamedTuple):
     strength : float
         λ = 1/γ; γ is 300 to 1000 in the paper's experiments.
     epoch : int or Growing(), optional
-        Iterations of a stage; by default as many as look at every positive ten times in the mean.
+        Iterations of a stage; by default enough to sample every positive ten times on average.
     scaling : GradientScaling() or PrintedScaling()
-        Whether the pull is λ or λ/θ₀.
+        Whether the weight of the proximal terms is λ or λ/θ₀.
     blocks : int, optional
         Positives per iteration S, without replacement; by default 32, or all of them if there are fewer.
     batch : int
@@ -89,12 +90,12 @@ class STACO2(NamedTuple):
 
     Notes
     -----
-    The printed (10) and (11) divide the pull by θ₀ as well, which is the method for γθ₀ instead of γ; the gradient of
-    (8), whose stage it is, does not. Thresholds of positives that are not sampled stand still, pull included, and
-    their means are brought up to date when they move and when the stage ends: an iteration costs O(S), the end of a
-    stage O(n₊). A stage reports the mean of its iterates so far. The paper has no penalty, starts at s = s′ = 1 (ours
-    at 0) and has a margin of 0.5 for a pair (ours is 1), see `STACO1`; it does not say how long stages are. As there,
-    s′ has no pull of its own.
+    The printed (10) and (11) divide the proximal terms by θ₀ as well, which is the method for γθ₀ instead of γ; the
+    gradient of (8), the problem of the stage, does not. Thresholds of positives that are not sampled do not move, and
+    their means are updated when they move and when the stage ends: an iteration costs O(S), the end of a stage O(n₊).
+    A stage reports the mean of its iterates so far. The paper has no penalty, starts at s = s′ = 1 (ours
+    at 0) and has a margin of 0.5 for a pair (ours is 1), see `STACO1`; it does not say how long stages are. As in the
+    paper, s′ has no proximal term.
 
     References
     ----------
@@ -128,7 +129,7 @@ class STACO2(NamedTuple):
         return MethodCard(
             "STACO2",
             "Zhou, Wang, Thai and Yang 2025, Algorithm 2, (8)–(12)",
-            "verified",
+            "as published",
             values="SB",
             gradients="SB",
             rate="weakly convex, nearly stationary: nσ₀²/(BSε⁶) + n(C_g²C_f² + C_f²σ₂²/B)/(Sε⁴)",
@@ -154,7 +155,7 @@ class STACO2(NamedTuple):
         return state.y[:, None] / problem.outer.alpha
 
 
-@method(STAGES, {"staco2": STACO2()}, scaling=anchor_slope, first=first_thresholds, strength=check_positive)
+@method(STAGES, {"staco2": STACO2()}, scaling=anchor_slope, first=first_thresholds, strength=positive)
 def staco2_steps(problem, state, solver, n_steps, rng):
     w, y, s, level, w_bar, s_bar, w_mean, s_sum, level_mean, touched, order, first, t0 = state
     g, rho, r = problem
@@ -173,7 +174,7 @@ def staco2_steps(problem, state, solver, n_steps, rng):
             value = tail_value(g, side_i.scores[a], side_j, s[i])
             y[i] = clip(y[i] + alpha / theta0 * (value - level), 0.0, 1.0)
             hits = add_tail_slopes(g, side_i, a, side_j2, s[i], y[i] / (theta0 * solver.blocks))
-            s_sum[i] += (t - touched[i]) * s[i]  # it stood still since it was touched
+            s_sum[i] += (t - touched[i]) * s[i]  # it has not moved since it was touched
             touched[i] = t
             s[i] -= beta * (y[i] / theta0 * (1.0 - hits / theta1) + coef * (s[i] - s_bar[i]))
             mean_y += y[i] / solver.blocks

@@ -1,4 +1,4 @@
-"""SONEX for two-way partial AUC: the outer kink is smoothed, each positive has a threshold of its own."""
+"""SONEX for two-way partial AUC: the outer kink is smoothed, and each positive has its own threshold."""
 
 from typing import Any, NamedTuple
 
@@ -21,7 +21,6 @@ from xrisk.solvers.shared.thresholds import (
     first_thresholds,
     move_tail,
     past_value,
-    prepare_two_way,
     same_rows,
     sample_sides,
     track_tail,
@@ -47,7 +46,7 @@ class TailSONEXState(NamedTuple):
 
 
 class TailSONEX(NamedTuple):
-    """SONEX with a threshold for each positive, after [1]_, Algorithms 17 and 25. Rule: put together.
+    """SONEX with a threshold for each positive, after [1]_, Algorithms 17 and 25.
 
     With gᵢ(w, s; 𝓑) = s + mean over 𝓑 of (ℓᵢⱼ(w) − s)₊/θ₁, for a sample of S positives i and two independent batches
     𝓑, 𝓑̃ of negatives that all of them share::
@@ -67,8 +66,8 @@ class TailSONEX(NamedTuple):
     momentum : float or schedule
         Weight m of the new gradient; 1 for no momentum.
     nu : float
-        Smoothing ν of f(u) = (u)₊/θ₀, which is then below f by at most ν/(2θ₀²); with ε y²/2 for y in [0, 1], as the
-        book has it, ν = εθ₀.
+        Smoothing ν of f(u) = (u)₊/θ₀, which is then at most ν/(2θ₀²) below f. The book has ε y²/2 for y in
+        [0, 1], that is ν = εθ₀.
     correction : float or TheoryCorrection()
         γ′; 0 is v1 and saves the values at the previous iterate.
     blocks : int, optional
@@ -82,9 +81,10 @@ class TailSONEX(NamedTuple):
 
     Notes
     -----
-    The theorem asks for smooth inner functions; the kink of (ℓ − s)₊ is left as it is, so for tails the method is a
-    heuristic. Momentum is on the gradient of w alone: a threshold is looked at too rarely to have any. A positive's
-    first sample sets uᵢ, the first gradient v. `SONEX` is the method for means. The duals reported are the last dᵢ.
+    We combined the book's algorithms with a threshold for each positive. The theorem needs smooth inner functions;
+    (ℓ − s)₊ keeps its kink, so for tails the method is a heuristic. Only the gradient of w has momentum: a threshold is
+    sampled too rarely. The first sample of a positive initialises uᵢ, the first gradient v. `SONEX` is the method for
+    means. The reported duals are the last dᵢ.
 
     References
     ----------
@@ -126,10 +126,9 @@ class TailSONEX(NamedTuple):
             theory=(LIPSCHITZ_INNER, SMOOTH_INNER),
         )
 
-    def prepare(self, problem: Problem) -> tuple[Problem, "TailSONEX"]:
-        problem, solver = prepare_two_way(problem, self)
-        check_correction(solver.correction, solver.track)
-        return problem, solver
+    def check(self) -> None:
+        """Refuse a correction that does not go with the weight of new values."""
+        check_correction(self.correction, self.track)
 
     def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> TailSONEXState:
         s, level = first_thresholds(self.first, problem, w)

@@ -1,4 +1,4 @@
-"""SONX for two-way partial AUC: subgradients at tracked inner values, each positive with a threshold of its own."""
+"""SONX for two-way partial AUC: subgradients at tracked inner values; each positive has its own threshold."""
 
 from typing import Any, NamedTuple
 
@@ -20,7 +20,6 @@ from xrisk.solvers.shared.thresholds import (
     first_thresholds,
     move_tail,
     past_value,
-    prepare_two_way,
     same_rows,
     sample_sides,
     track_tail,
@@ -45,7 +44,7 @@ class TailSONXState(NamedTuple):
 
 
 class TailSONX(NamedTuple):
-    """SONX with a threshold for each positive [1]_, the appendix's algorithm for two-way partial AUC. Rule: read.
+    """SONX with a threshold for each positive [1]_, the appendix's algorithm for two-way partial AUC.
 
     With gᵢ(w, s; 𝓑) = s + mean over 𝓑 of (ℓᵢⱼ(w) − s)₊/θ₁, for a sample of S positives i and a batch 𝓑 of negatives
     that all of them share::
@@ -79,9 +78,9 @@ class TailSONX(NamedTuple):
 
     Notes
     -----
-    The paper has no proximal step, ours stands for its weight decay. A positive's first sample sets uᵢ. With the
-    paper's s/S thresholds hardly move, hence a step of their own. `SONX` is the method for means instead of
-    tails. The duals reported are the last dᵢ.
+    The paper has no proximal step; ours replaces its weight decay. The first sample of a positive initialises
+    uᵢ. With the paper's s/S thresholds hardly move, so they have their own step. `SONX` is the method for means instead
+    of tails. The reported duals are the last dᵢ.
 
     References
     ----------
@@ -113,7 +112,7 @@ class TailSONX(NamedTuple):
         return MethodCard(
             "SONX for tails",
             "Hu, Zhu and Yang 2023, appendix, two-way partial AUC",
-            "verified",
+            "as published",
             values="SB" if self.correction == 0.0 else "2SB",
             gradients="SB",
             rate="weakly convex, nearly stationary: v1 n/(SBε⁸), v2 n/(S√Bε⁶)",
@@ -121,10 +120,9 @@ class TailSONX(NamedTuple):
             theory=(LIPSCHITZ_INNER,),
         )
 
-    def prepare(self, problem: Problem) -> tuple[Problem, "TailSONX"]:
-        problem, solver = prepare_two_way(problem, self)
-        check_correction(solver.correction, solver.track)
-        return problem, solver
+    def check(self) -> None:
+        """Refuse a correction that does not go with the weight of new values."""
+        check_correction(self.correction, self.track)
 
     def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> TailSONXState:
         s, level = first_thresholds(self.first, problem, w)

@@ -1,4 +1,4 @@
-"""ALEXR: primal-dual steps on sampled blocks, the inner values extrapolated."""
+"""ALEXR: primal-dual steps on sampled blocks, with extrapolated inner values."""
 
 from typing import Any, NamedTuple
 
@@ -48,7 +48,7 @@ from xrisk.solvers.shared.mirror import (
     mirror_start,
     mirror_step,
 )
-from xrisk.solvers.shared.pairing import FreshBatch, SameBatch, draws_again, looks_back
+from xrisk.solvers.shared.pairing import FreshBatch, SameBatch, draws_twice, looks_back
 
 DISTANCE = "in (μ/2)‖x − x*‖²"
 CONVEX_RATE = "convex √(n/S)/ε + nσ₀²/(BSε²) + σ₁²/(Bε²) + δ²/(Sε²), with a kink in g + 1/ε², in the objective"
@@ -125,14 +125,14 @@ class ALEXR(NamedTuple):
     average : LastIterate(), UniformAverage(), PolynomialAverage(), GeometricAverage() or StageAverage()
         What is reported: the last iterate or an average of x_1, …, x_T.
     pairing : FreshBatch() or SameBatch()
-        Whether 𝓑̃ is a batch of its own, or 𝓑̃ = 𝓑.
+        Whether 𝓑̃ is another batch, or 𝓑̃ = 𝓑.
     threshold : ThresholdBounds
         Interval to which the threshold of a joint risk is projected; by default the whole line.
 
     Notes
     -----
-    With 𝓑̃ = 𝓑 an iteration draws half of the samples, but given the new yᵢ its gradient is biased, and no theorem is
-    about it; the calls of the oracles are the same.
+    With 𝓑̃ = 𝓑 an iteration draws half of the samples, but its gradient is biased given the new yᵢ, and no theorem
+    covers it; the oracle calls are the same.
 
     A joint risk is solved in its coupled form, with the threshold as one more variable that starts at its
     optimum for the first w. The theorems' parameter settings are in `xrisk.solvers.theory`.
@@ -169,7 +169,7 @@ class ALEXR(NamedTuple):
         return MethodCard(
             "ALEXR",
             "Wang and Yang, ALEXR, Algorithm 1; its book chapter, Algorithm 18",
-            "verified",
+            "as published",
             values="SB" if self.theta == 0.0 else "2SB",
             gradients="SB",
             rate=claim.rate,
@@ -180,7 +180,7 @@ class ALEXR(NamedTuple):
         check_bounds(problem, self.threshold)
         problem, solver = prepare_coupled(coupled(problem, self.threshold), self)
         mirror_check(self.mirror, problem.outer)
-        if not draws_again.implemented(self.pairing) or looks_back(self.pairing):
+        if not draws_twice.implemented(self.pairing) or looks_back(self.pairing):
             raise TypeError(f"pairing must be FreshBatch() or SameBatch(), got {self.pairing!r}")
         return problem, solver
 
@@ -233,7 +233,7 @@ def check_bounds(problem: Problem, bounds: ThresholdBounds) -> None:
 
 @kernel
 def averaged_duals(f, solver, state, y_mean):
-    """Bring the averages of blocks that stood still up to date."""
+    """Bring the averages of blocks that have not moved up to date."""
     y = np.empty(y_mean.shape[1])
     for i in range(y_mean.shape[0]):
         mirror_dual(solver.mirror, f, state.z[i], y)
@@ -258,7 +258,7 @@ def alexr_steps(problem, state, solver, n_steps, rng):
     m = inner_dim(g)
     u, u_prev, y, grad = np.empty(m), np.empty(m), np.empty(m), np.empty(w.size)
     batch = new_batch(g, solver.batch)
-    batch_grad = new_batch(g, solver.batch) if draws_again(solver.pairing) else batch
+    batch_grad = new_batch(g, solver.batch) if draws_twice(solver.pairing) else batch
     for t in range(t0, t0 + n_steps):
         step, tau = rate(solver.step, t), 1.0 / rate(solver.dual_step, t)
         for j in range(w.size):
@@ -269,7 +269,7 @@ def alexr_steps(problem, state, solver, n_steps, rng):
             i = order[a]
             if a == 0 or not shares_batch(g):
                 draw(g, i, rng, batch)
-                if draws_again(solver.pairing):
+                if draws_twice(solver.pairing):
                     draw(g, i, rng, batch_grad)
             if solver.theta == 0.0:
                 batch_value(g, i, w, batch, u)
@@ -278,7 +278,7 @@ def alexr_steps(problem, state, solver, n_steps, rng):
                 for j in range(m):
                     u[j] += solver.theta * (u[j] - u_prev[j])
             mirror_dual(solver.mirror, f, z[i], y)
-            kept = average_kept(solver.average, touched[i], t)  # block i stood still since it was touched
+            kept = average_kept(solver.average, touched[i], t)  # block i has not moved since it was touched
             for j in range(m):
                 y_mean[i, j] = y[j] + kept * (y_mean[i, j] - y[j])
             touched[i] = t

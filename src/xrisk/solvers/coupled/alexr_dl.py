@@ -1,31 +1,32 @@
 """ALEXR-DL: a proximal-point loop around ALEXR, for inner functions that are convex up to a quadratic."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from xrisk.compile import canonical
 from xrisk.functions import Smoothed, outer_value
-from xrisk.functions.parameters import positive
+from xrisk.functions.parameters import check_spec, checks, positive, share, whole_from
 from xrisk.functions.proximal import Proximal
 from xrisk.inner.oracle import Oracles
 from xrisk.problem import Problem, coupled
-from xrisk.solvers.base import check_count, check_positive, check_state, whole
+from xrisk.solvers.base import check_state
 from xrisk.solvers.card import LIPSCHITZ_OUTER, MONOTONE_OUTER, MethodCard
 from xrisk.solvers.coupled.alexr import ALEXR, ALEXRState, check_bounds
 from xrisk.solvers.method import register
-from xrisk.solvers.schedules import check_fraction
 
 
 class ALEXRDLState(NamedTuple):
     center: np.ndarray  # x_k, around which the present stage works
-    v: np.ndarray  # average of the ways x_k − z_k of the stages
+    v: np.ndarray  # average of the displacements x_k − z_k of the stages
     inner: ALEXRState  # of the present stage
     t: int  # iterations of all stages
 
 
+# momentum is a number: schedules are for iterations, not stages
+@checks(strength=positive, length=whole_from(1), momentum=share, outer_step=positive)
 class ALEXRDL(NamedTuple):
-    """Double-loop ALEXR [1]_, section 5.4.5; [2]_, theorem 4.5; with momentum ALEXR2 [3]_. Rule: read.
+    """Double-loop ALEXR [1]_, section 5.4.5; [2]_, theorem 4.5; with momentum ALEXR2 [3]_.
 
     Stage k solves, by ``length`` iterations of ALEXR from x_k and the duals of the stage before::
 
@@ -44,10 +45,10 @@ class ALEXRDL(NamedTuple):
     length : int
         Iterations per stage.
     smoothing : float, optional
-        ν of the Moreau envelope f_ν that then stands for f: 0 ≤ f − f_ν ≤ ν C_f²/2. For f with a kink, where an
-        approximately stationary point will do.
+        ν of the Moreau envelope f_ν that replaces f: 0 ≤ f − f_ν ≤ ν C_f²/2. For f with a kink, where an
+        approximately stationary point is enough.
     momentum : float
-        Weight β of the way of the present stage.
+        Weight β of the displacement of the present stage.
     outer_step : float
         η, in units of 1/ρ̄ along the gradient ρ̄ (x_k − z_k) of the envelope.
 
@@ -55,16 +56,16 @@ class ALEXRDL(NamedTuple):
     -----
     The book's display of a stage omits r, and has β = η = 1. Lengths of the stages and accuracies are those of the
     papers it cites, which give orders only: ``length`` is a constant here, see
-    `xrisk.solvers.theory.alexr_dl_setting`. What is reported is z_k as far as the present stage has come. Nothing in a
-    problem says how convex its inner functions are: they are not asked, and ρ̄ > ρ_F is the caller's to ensure. On a
-    convex problem any ρ̄ > 0 leads to the optimum.
+    `xrisk.solvers.theory.alexr_dl_setting`. The method reports z_k of the present stage. A problem
+    does not say how weakly convex its inner functions are: the caller must ensure ρ̄ > ρ_F. On a convex problem any
+    ρ̄ > 0 leads to the optimum.
 
-    ALEXR2 is this method with ``smoothing`` and a ``momentum`` below 1: it smooths f by an envelope, the objective by
-    another one of parameter 1/ρ̄, whose gradient is ρ̄ (x_k − z_k), and makes momentum steps along it, z_k being found by
-    ALEXR. So it stands in the authors' code and in a summary; the box itself was not at hand. They take 5 iterations
-    per stage, β = 0.1, and begin a stage at x_k, as we do, or where the last one ended. Their inner loop tracks gᵢ and
-    takes the slope of the envelope there, which is ALEXR under the mirror map `Conjugate()`. Their experiments scale
-    the outer step as Adam does, which is not offered here. v begins at the first way.
+    ALEXR2 is this method with ``smoothing`` and a ``momentum`` below 1. It smooths f by an envelope and the objective
+    by another one with parameter 1/ρ̄, whose gradient is ρ̄ (x_k − z_k). It takes momentum steps along this gradient;
+    ALEXR computes z_k. This follows the authors' code and a summary; we did not have the algorithm box. They take 5
+    iterations per stage, β = 0.1, and begin a stage at x_k, as we do, or where the last one ended. Their inner loop
+    tracks gᵢ and takes the slope of the envelope there, which is ALEXR under the mirror map `Conjugate()`. Their
+    experiments scale the outer step as Adam does, which we do not offer. v begins at the first displacement.
 
     References
     ----------
@@ -85,7 +86,7 @@ class ALEXRDL(NamedTuple):
     True
     """
 
-    solver: ALEXR = ALEXR()
+    solver: Any = ALEXR()
     strength: float = 0.5
     length: int = 1000
     smoothing: float | None = None
@@ -97,7 +98,7 @@ class ALEXRDL(NamedTuple):
         return MethodCard(
             "ALEXR-DL",
             "book, section 5.4.5; Zhou, Wang and Yang 2025, theorem 4.5; Chen et al. 2025, authors' code",
-            "verified",
+            "as published",
             values=inner.values,
             gradients=inner.gradients,
             rate="weakly convex g: nearly stationary n/(Sε⁶), f smooth n/(Sε⁴); smoothed, approximately, n/(Sε⁵)",
@@ -107,18 +108,13 @@ class ALEXRDL(NamedTuple):
     def prepare(self, problem: Problem) -> tuple[Problem, "ALEXRDL"]:
         if type(self.solver) is not ALEXR:
             raise TypeError(f"solver must be an ALEXR, got {self.solver!r}")
-        positive("strength", self.strength)
-        length = whole("length", self.length)
-        check_count("length", length)
-        check_positive("momentum", self.momentum)  # a number: schedules are for iterations, not stages
-        check_fraction("momentum", self.momentum)
-        check_positive("outer_step", self.outer_step)
+        check_spec(self)
         check_bounds(problem, self.solver.threshold)
         problem = coupled(problem, self.solver.threshold)
         if self.smoothing is not None:
             problem = smoothed(problem, self.smoothing)
         problem, solver = self.solver.prepare(problem)
-        return problem, canonical(self._replace(solver=solver, length=length))
+        return problem, canonical(self._replace(solver=solver, length=int(self.length)))
 
     def start(self, problem: Problem, w: np.ndarray) -> np.ndarray:
         return self.solver.start(problem, w)

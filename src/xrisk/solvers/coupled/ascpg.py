@@ -33,7 +33,7 @@ class ASCPGState(NamedTuple):
 
 
 class ASCPG(NamedTuple):
-    """Accelerated stochastic compositional proximal gradient on the stacked map (g₁, …, gₙ) [1]_. Rule: read.
+    """Accelerated stochastic compositional proximal gradient on the stacked map (g₁, …, gₙ) [1]_.
 
     For all blocks, then for a sample of blocks i, z_0 = x_0::
 
@@ -56,14 +56,14 @@ class ASCPG(NamedTuple):
 
     Notes
     -----
-    z lies beyond x_{t+1}, by a factor 1/β that grows without end, and need not lie in the domain of r: every gᵢ
-    must have a value all over Rᵈ. Where it grows like an exponential it may overflow there, and the run then ends
-    as diverged. x itself stays in the domain, so values and certificates mean what they always mean.
+    z lies beyond x_{t+1}, by a factor 1/β that grows without bound, and may leave the domain of r: every gᵢ must be
+    defined on all of Rᵈ. A gᵢ that grows exponentially may overflow there; the run then ends as diverged. x stays in
+    the domain, so values and certificates have their usual meaning.
 
     The form is that of the paper; the exponents of the convex case are recalled from accelerated SCGD. In the
     non-convex case the paper has α_k = k^{−5/9} and β_k = k^{−4/9}; the strongly convex one is in
-    `xrisk.solvers.theory`. It takes one sample of one block per gradient; more of both are ours. The first values set
-    u. With a kink in f the method runs on a subgradient, which its theorems do not cover.
+    `xrisk.solvers.theory`. It takes one sample of one block per gradient; larger S and B are ours. The first
+    values initialise u. With a kink in f the method runs on a subgradient, which its theorems do not cover.
 
     References
     ----------
@@ -90,7 +90,7 @@ class ASCPG(NamedTuple):
         return MethodCard(
             "ASC-PG",
             "Wang, Liu and Fang 2017, Algorithm 1",
-            "verified",
+            "as published",
             values="nB",
             gradients="SB",
             rate="convex 1/ε^3.5 in the objective; strongly convex 1/(με^1.25) in (μ/2)‖x − x*‖²",

@@ -31,7 +31,7 @@ class BSGDState(NamedTuple):
 
 
 class BSGD(NamedTuple):
-    """Biased stochastic gradients [1]_. Rule: read (in the authors' code of SOX, which runs it as γ = β = 1).
+    """Biased stochastic gradients [1]_. The update is that of the authors' SOX code with γ = β = 1.
 
     For a sample of blocks i, with one batch 𝓑 of each::
 
@@ -52,7 +52,7 @@ class BSGD(NamedTuple):
     Notes
     -----
     The method minimises mean E f(gᵢ(x; 𝓑)), which is above F by at most L_f σ₀²/(2B) for a smooth f and by C_f σ₀/√B
-    for any other; no step size takes that away. The dual is an average of ∂f(g(x; 𝓑)), with the same bias.
+    for any other; no step size removes this bias. The dual is an average of ∂f(g(x; 𝓑)), with the same bias.
 
     References
     ----------
@@ -79,7 +79,7 @@ class BSGD(NamedTuple):
         return MethodCard(
             "BSGD",
             "Hu, Zhang, Chen and He 2020; as SOX with γ = β = 1 in the code of Wang and Yang 2022",
-            "verified",
+            "as published",
             values="SB",
             gradients="SB",
             rate="convex 1/ε², strongly convex 1/(με) in the objective, "

@@ -1,14 +1,14 @@
-"""SGD with momentum: the mean loss of all rows, as most models are trained."""
+"""SGD with momentum on the mean loss of all rows."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.functions import Identity, prox
-from xrisk.inner.oracle import Oracles, batch_vjp, draw, inner_count, inner_pooled, inner_shares, new_batch
+from xrisk.functions import prox
+from xrisk.inner.oracle import Oracles, batch_vjp, draw, inner_pooled, new_batch
 from xrisk.problem import Problem
-from xrisk.solvers.base import AS_STATED, prepare_as_stated
 from xrisk.solvers.card import POOLED, MethodCard
+from xrisk.solvers.coupled.sgd import MEAN_OF_ROWS
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
 from xrisk.solvers.shared.rows import EQUAL_MASSES
@@ -23,7 +23,7 @@ class MomentumSGDState(NamedTuple):
 
 
 class MomentumSGD(NamedTuple):
-    """Stochastic gradient descent with Polyak's momentum on the mean loss of all rows. Rule: recalled.
+    """Stochastic gradient descent with Polyak's momentum on the mean loss of all rows.
 
     For a batch 𝓑 of rows of the pool::
 
@@ -43,8 +43,8 @@ class MomentumSGD(NamedTuple):
     Notes
     -----
     As `SGD`, it does not minimise the problem as stated, but the mean over all rows, of groups Σᵢ (nᵢ/N) gᵢ(w) + r(w):
-    the baseline that robust methods are compared with. The rule is that of PyTorch's SGD with ``momentum``, but for
-    the prox in the place of weight decay; it has the step s′ that momentum comes to, with s it would weigh r by 1 − μ.
+    the baseline that robust methods are compared with. The rule is that of PyTorch's SGD with ``momentum``, but
+    with the prox in place of weight decay. Its step is s′, the effective step; with s it would scale r by 1 − μ.
 
     Examples
     --------
@@ -78,21 +78,14 @@ class MomentumSGD(NamedTuple):
             needs=(POOLED, EQUAL_MASSES),
         )
 
-    def prepare(self, problem: Problem) -> tuple[Problem, "MomentumSGD"]:
-        problem, solver = prepare_as_stated(problem, self)
-        return problem._replace(outer=Identity()), solver
-
     def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> MomentumSGDState:
         return MomentumSGDState(w.copy(), np.zeros(w.size), w.copy(), 0)
-
-    def dual(self, problem: Problem, state: MomentumSGDState) -> np.ndarray:
-        return inner_count(problem.inner) * inner_shares(problem.inner)
 
     def oracles(self, problem: Problem, t: int) -> Oracles:
         return Oracles(values=0, gradients=t * self.batch)
 
 
-@method(AS_STATED, {"sgd-momentum": MomentumSGD()})
+@method(MEAN_OF_ROWS, {"sgd-momentum": MomentumSGD()})
 def momentumsgd_steps(problem, state, solver, n_steps, rng):
     w, v, w_mean, t0 = state
     g, r = inner_pooled(problem.inner), problem.penalty

@@ -1,4 +1,4 @@
-"""MSVR: inner values and the gradient tracked with variance reduction, one probe of a sample of blocks at a time."""
+"""MSVR: inner values and the gradient tracked with variance reduction; an iteration probes a sample of blocks once."""
 
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from xrisk.inner.oracle import (
     shares_batch,
 )
 from xrisk.problem import Problem
-from xrisk.solvers.base import COUPLED, prepare_coupled
+from xrisk.solvers.base import COUPLED
 from xrisk.solvers.card import LIPSCHITZ_OUTER, SMOOTH_INNER, SMOOTH_OUTER, MethodCard
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
@@ -65,7 +65,7 @@ class PlainStep(NamedTuple):
 
 
 class UnitStep(NamedTuple):
-    """x_t − s v/‖v‖: the adaptive variant, every step as long as s."""
+    """x_t − s v/‖v‖: the adaptive variant, every step has length s."""
 
 
 compares.of(AveragedGradient)(lambda gradient: False)
@@ -110,7 +110,7 @@ class MSVRState(NamedTuple):
 
 
 class MSVR(NamedTuple):
-    """Multi-block-single-probe variance reduction, v1 and v2 [1]_; [2]_, Algorithm 15. Rule: read.
+    """Multi-block-single-probe variance reduction, v1 and v2 [1]_; [2]_, Algorithm 15.
 
     For a sample of blocks i, with one batch 𝓑 of each::
 
@@ -143,8 +143,8 @@ class MSVR(NamedTuple):
 
     Notes
     -----
-    This is the paper's version: z takes uᵢ from before its update in the blocks whose values are tracked. The book
-    draws a second sample of blocks and takes the new uᵢ. The papers have no proximal step, ours stands for ∇r. A
+    This is the paper's version: z uses the old uᵢ of the sampled blocks. The book draws a second sample of blocks and
+    uses the new uᵢ. The papers have no proximal step; ours replaces ∇r. A
     block's first sample sets uᵢ, the first gradient v. The dual is an average of the slopes ∇f(uᵢ). `SnapshotMSVR` is
     v3, `Restarted` the stage-wise method, `xrisk.solvers.theory.msvr_setting` has the orders of the theorem.
 
@@ -180,7 +180,7 @@ class MSVR(NamedTuple):
         return MethodCard(
             "MSVR",
             "Jiang et al. 2022, v1 and v2; book, Algorithm 15",
-            "verified",
+            "as published",
             values="SB" if self.correction == 0.0 else "2SB",
             gradients="2SB" if compares(self.gradient) else "SB",
             rate="non-convex to ‖∇F‖ ≤ ε: v1 n/(Sε⁴), v2 n/(S√Bε³); "
@@ -189,10 +189,9 @@ class MSVR(NamedTuple):
             theory=(LIPSCHITZ_OUTER, SMOOTH_INNER),
         )
 
-    def prepare(self, problem: Problem) -> tuple[Problem, "MSVR"]:
-        problem, solver = prepare_coupled(problem, self)
-        check_correction(solver.correction, solver.track)
-        return problem, solver
+    def check(self) -> None:
+        """Refuse a correction that does not go with the weight of new values."""
+        check_correction(self.correction, self.track)
 
     def init(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> MSVRState:
         n, y = inner_count(problem.inner), first_duals(problem)
@@ -224,7 +223,7 @@ def msvr_steps(problem, state, solver, n_steps, rng):
                 batch_value(g, i, w, batch, value)
             if touched[i] < 0:
                 first_value(u[i], value, value_prev)
-            if touched[i] < t - 1:  # block i stood still: one iteration before, uᵢ was what it is
+            if touched[i] < t - 1:  # block i was not updated in the last iteration: uᵢ has its old value
                 assign(u_prev[i], u[i])
             if compares(solver.gradient):
                 block_slope(f, u_prev[i], y)

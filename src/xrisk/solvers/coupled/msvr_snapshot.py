@@ -55,7 +55,7 @@ class SnapshotMSVRState(NamedTuple):
 
 
 class SnapshotMSVR(NamedTuple):
-    """Multi-block-single-probe variance reduction, v3, for inner finite sums [1]_. Rule: read.
+    """Multi-block-single-probe variance reduction, v3, for inner finite sums [1]_.
 
     At the start of every epoch x̂ = x_t, ŷᵢ = ∇f(uᵢ) and a full pass gives ĝᵢ = gᵢ(x̂), Ĝ = (1/n) Σ Jᵢ(x̂)ᵀ ŷᵢ. Then
     for a sample of blocks i, with one batch 𝓑 of each::
@@ -76,7 +76,7 @@ class SnapshotMSVR(NamedTuple):
     correction : TheoryCorrection() or float
         γ′. The theorem's grows like n/S.
     epoch : int, Growing() or SingleLoop(), optional
-        Iterations from one full pass to the next; by default as many as sample as much as a pass sees.
+        Iterations from one full pass to the next; by default as many as draw the number of samples that a pass reads.
     blocks : int, optional
         Blocks per iteration S; by default 8, or all of them if there are fewer.
     batch : int
@@ -86,7 +86,8 @@ class SnapshotMSVR(NamedTuple):
 
     Notes
     -----
-    The paper has no proximal step, ours stands for ∇r. The first pass sets all uᵢ. Samples are drawn with replacement.
+    The paper has no proximal step; ours replaces ∇r. The first pass initialises all uᵢ. Samples are drawn
+    with replacement.
 
     References
     ----------
@@ -119,7 +120,7 @@ class SnapshotMSVR(NamedTuple):
         return MethodCard(
             "SnapshotMSVR",
             "Jiang et al. 2022, MSVR v3",
-            "verified",
+            "as published",
             values="3SB, full passes",
             gradients="3SB, full passes",
             rate="non-convex to ‖∇F‖ ≤ ε: n√N/(Sε²) for N samples of each block",
@@ -127,9 +128,12 @@ class SnapshotMSVR(NamedTuple):
             theory=(LIPSCHITZ_OUTER, SMOOTH_INNER),
         )
 
+    def check(self) -> None:
+        """Refuse a correction that does not go with the weight of new values."""
+        check_correction(self.correction, self.track)
+
     def prepare(self, problem: Problem) -> tuple[Problem, "SnapshotMSVR"]:
         problem, solver = prepare_coupled(problem, self)
-        check_correction(solver.correction, solver.track)
         sampled = solver.blocks * solver.batch * inner_dim(problem.inner)
         return problem, solver._replace(epoch=settled_epoch(self.epoch, problem, sampled))
 
@@ -143,7 +147,7 @@ class SnapshotMSVR(NamedTuple):
         )
 
     def pass_over(self, problem: Problem, state: SnapshotMSVRState, rng: np.random.Generator) -> SnapshotMSVRState:
-        """The state with its snapshot here; the first one sets the tracked values."""
+        """The state with its snapshot at the iterate; the first one initialises the tracked values."""
         means = np.empty_like(state.means)
         exact_values(problem.inner, state.w, means)
         u = means.copy() if state.t == 0 else state.u
@@ -172,7 +176,7 @@ def snapshotmsvr_steps(problem, state, solver, n_steps, rng):
                 batch = draw(g, i, rng, batch)
             batch_values(g, i, w, w_prev, batch, value, value_prev)
             batch_value(g, i, w_hat, batch, value_hat)
-            if touched[i] < t - 1:  # block i stood still: one iteration before, uᵢ was what it is
+            if touched[i] < t - 1:  # block i was not updated in the last iteration: uᵢ has its old value
                 assign(u_prev[i], u[i])
             block_slope(f, u_prev[i], y)
             batch_vjp(g, i, w_prev, batch, y, part, z_prev)

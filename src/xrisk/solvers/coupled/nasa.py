@@ -1,4 +1,4 @@
-"""NASA: one time scale for the iterate, the tracked gradient and the tracked inner values."""
+"""NASA: the iterate, the tracked gradient and the tracked inner values share one time scale."""
 
 from typing import Any, NamedTuple
 
@@ -34,7 +34,7 @@ class NASAState(NamedTuple):
 
 
 class NASA(NamedTuple):
-    """Nested averaged stochastic approximation on the stacked map (g₁, …, gₙ) [1]_, (2.5)–(2.8). Rule: recalled.
+    """Nested averaged stochastic approximation on the stacked map (g₁, …, gₙ) [1]_, (2.5)–(2.8).
 
     For all blocks, then for a sample of blocks i, with the step τ_t in (0, 1]::
 
@@ -61,12 +61,12 @@ class NASA(NamedTuple):
 
     Notes
     -----
-    The rule was read in a public implementation of the paper's equations, not in the paper. The paper projects onto
-    a domain where we have the proximal step of r. The slopes are taken at the tracked values from before their
-    update, so one batch serves both the values and the Jacobians. The paper takes one sample of one block per
-    gradient; more of both are ours. The first values set u and v. With b = τ/s, a = β/τ, c = γ/τ, r = 0 and all
-    blocks sampled it is SOX with the slopes at the old values; SOX updates the sampled uᵢ only. With a kink in f
-    the method runs on a subgradient, which its theorem does not cover.
+    We took the update from a public implementation of the paper's equations, not from the paper. The paper
+    projects onto a domain where we have the proximal step of r. The slopes are taken at the old tracked values, so one
+    batch serves the values and the Jacobians. The paper takes one sample of one block per gradient; larger S and B are
+    ours. The first values initialise u and v. With b = τ/s, a = β/τ, c = γ/τ, r = 0 and all blocks sampled it is SOX
+    with the slopes at the old values; SOX updates the sampled uᵢ only. With a kink in f the method runs on a
+    subgradient, which its theorem does not cover.
 
     References
     ----------

@@ -33,7 +33,7 @@ class NSSDState(NamedTuple):
 
 
 class NSSD(NamedTuple):
-    """Non-smooth stochastic sequential dual method on the stacked map (g₁, …, gₙ) [1]_. Rule: reconstructed.
+    """Non-smooth stochastic sequential dual method on the stacked map (g₁, …, gₙ) [1]_.
 
     For all blocks, then for a sample of blocks i::
 
@@ -59,10 +59,9 @@ class NSSD(NamedTuple):
     Notes
     -----
     `SSD` with its two layers replaced as the paper describes: the quadratic proximal step for an outer function
-    with a kink, and subgradients at the iterate itself for inner functions with kinks. What is extrapolated and the
-    parameters are ours; the rate on the card is the paper's and is not claimed for this reconstruction. The paper
-    counts n inner values and one gradient; the product of J of all blocks is paid for here as a gradient of each
-    component.
+    with a kink, and subgradients at the iterate itself for inner functions with kinks. The extrapolation and the
+    parameters are ours; the rate on the card is the paper's and may not hold for this reconstruction. The paper counts
+    n inner values and one gradient; we also count the product with J of all blocks, as a gradient of each component.
 
     References
     ----------
@@ -106,7 +105,7 @@ class NSSD(NamedTuple):
 def nssd_steps(problem, state, solver, n_steps, rng):
     w, w_prev, y, w_mean, y_mean, order, t0 = state
     g, f, r = problem
-    value, room = np.empty(y.shape[1]), (np.zeros(y.shape[1]), np.empty(w.size))
+    value, workspace = np.empty(y.shape[1]), (np.zeros(y.shape[1]), np.empty(w.size))
     ahead, grad = np.empty(w.size), np.empty(w.size)
     batch, batch_grad = new_batch(g, solver.batch), new_batch(g, solver.batch)
     for t in range(t0, t0 + n_steps):
@@ -121,7 +120,7 @@ def nssd_steps(problem, state, solver, n_steps, rng):
                 batch = draw(g, i, rng, batch)
                 batch_grad = draw(g, i, rng, batch_grad) if a < solver.blocks else batch_grad
             batch_value(g, i, w, batch, value)
-            add_jvp(g, i, w, batch, ahead, room, value)
+            add_jvp(g, i, w, batch, ahead, workspace, value)
             block_dual_step(f, value, y[i], tau, y[i])
             average_into(y_mean[i], y[i], weight)
             if a < solver.blocks:

@@ -32,7 +32,7 @@ class SAPDState(NamedTuple):
 
 
 class SAPD(NamedTuple):
-    """Stochastic accelerated primal-dual method on min_x max_y mean ⟨yᵢ, gᵢ(x)⟩ − f*(yᵢ) + r(x) [1]_. Rule: recalled.
+    """Stochastic accelerated primal-dual method on min_x max_y mean ⟨yᵢ, gᵢ(x)⟩ − f*(yᵢ) + r(x) [1]_.
 
     For all blocks, then for a sample of blocks i, with the batches 𝓑_t new in every iteration::
 
@@ -57,11 +57,10 @@ class SAPD(NamedTuple):
 
     Notes
     -----
-    The old value is the stored one, on old samples: the noise of two batches enters g̃, where ALEXR takes the
-    difference on one batch. Estimators are those that the ALEXR paper describes in its appendix G.2; the paper
-    takes one block per gradient. The first extrapolation vanishes. In the convex case θ is 1 and for T iterations
-    both step sizes are in proportion to 1/√T; the setting for strongly convex penalties is
-    `xrisk.solvers.theory.sapd_setting`.
+    The old value is the stored one, on old samples, so the noise of two batches enters g̃; ALEXR takes the
+    difference on one batch. The estimators are those of appendix G.2 of the ALEXR paper, which takes one block per
+    gradient. The first extrapolation vanishes. In the convex case θ is 1 and for T iterations both step sizes are in
+    proportion to 1/√T; the setting for strongly convex penalties is `xrisk.solvers.theory.sapd_setting`.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""SCGD: all inner values tracked on a fast time scale, x moved on a slow one."""
+"""SCGD: all inner values are tracked on a fast time scale, x moves on a slow one."""
 
 from typing import Any, NamedTuple
 
@@ -32,7 +32,7 @@ class SCGDState(NamedTuple):
 
 
 class SCGD(NamedTuple):
-    """Stochastic compositional gradient descent on the stacked map (g₁, …, gₙ) [1]_, [2]_, Algorithm 9. Rule: read.
+    """Stochastic compositional gradient descent on the stacked map (g₁, …, gₙ) [1]_, [2]_, Algorithm 9.
 
     For all blocks, then for a sample of blocks i::
 
@@ -55,8 +55,8 @@ class SCGD(NamedTuple):
     Notes
     -----
     The paper projects onto a domain where we have the proximal step of r. It takes one sample of one block per
-    gradient; more of both are ours, for comparisons at equal batches. The schedules have a delay, the published
-    ones have ``delay=1``. The first values set u. Exponents of the strongly convex case are in
+    gradient; larger S and B are ours, for comparisons at equal batches. The published schedules have ``delay=1``. The
+    first values initialise u. Exponents of the strongly convex case are in
     `xrisk.solvers.theory`. With a kink in f the method runs on a subgradient, which its theorems do not cover.
 
     References
@@ -85,7 +85,7 @@ class SCGD(NamedTuple):
         return MethodCard(
             "SCGD",
             "Wang, Fang and Liu 2017; book, Algorithm 9",
-            "verified",
+            "as published",
             values="nB",
             gradients="SB",
             rate="convex 1/ε⁴ in the objective; "

@@ -1,4 +1,4 @@
-"""SGD: what one minimises without a thought for groups, or with an equal weight for each of them."""
+"""SGD on the mean loss of all rows, or with equal weights of all groups."""
 
 from typing import Any, NamedTuple
 
@@ -15,13 +15,13 @@ from xrisk.inner.oracle import (
     inner_shares,
     new_batch,
     shares_batch,
-    uniform_index,
 )
 from xrisk.problem import Problem
-from xrisk.solvers.base import AS_STATED, prepare_as_stated
+from xrisk.solvers.base import Form, parameters_alone, prepare_as_stated
 from xrisk.solvers.card import POOLED, MethodCard
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
+from xrisk.solvers.shared.tracking import average_into, next_block
 
 
 class SGDState(NamedTuple):
@@ -30,8 +30,35 @@ class SGDState(NamedTuple):
     t: int  # iterations done
 
 
+class UpweightedSGDState(NamedTuple):
+    w: np.ndarray  # iterate
+    w_mean: np.ndarray  # average of the iterates
+    order: np.ndarray  # (n,) a permutation of the blocks; its head is the present sample
+    t: int  # iterations done
+
+
+def prepare_mean(problem: Problem, solver: Any) -> tuple[Problem, Any]:
+    """`prepare_as_stated` for methods of the mean of the inner functions, without its outer function or risk."""
+    problem, solver = prepare_as_stated(problem, solver)
+    return problem._replace(outer=Identity()), solver
+
+
+def shares_as_duals(problem: Problem, w: np.ndarray) -> np.ndarray:
+    """n times the shares of the groups in the pool of all rows."""
+    return inner_count(problem.inner) * inner_shares(problem.inner)
+
+
+def unit_duals(problem: Problem, w: np.ndarray) -> np.ndarray:
+    """Ones: all inner functions have the same weight."""
+    return np.ones((inner_count(problem.inner), inner_dim(problem.inner)))
+
+
+MEAN_OF_ROWS = Form(prepare_mean, parameters_alone, shares_as_duals)
+MEAN_OF_GROUPS = Form(prepare_mean, parameters_alone, unit_duals)
+
+
 class SGD(NamedTuple):
-    """Stochastic gradient descent on the mean loss of all rows, as in [1]_, section 9. Rule: read.
+    """Stochastic gradient descent on the mean loss of all rows, as in [1]_, section 9.
 
     For a batch 𝓑 of rows of the pool::
 
@@ -50,10 +77,9 @@ class SGD(NamedTuple):
     -----
     It does not minimise the problem as stated, whose outer function or risk it ignores, but Σᵢ (nᵢ/N) gᵢ(w) + r(w), nᵢ
     of the N places being in group i. Where groups overlap, a row has a place in each of its groups and counts as
-    often. Weights of rows are relative to their group, so they do not change its share nᵢ/N. With gᵢ of several
-    components, each component is a group. Rows are drawn with replacement. The duals reported are those shares.
-    Of rankings the pool is that of all pairs of rows, and what is minimised the surrogate of the area under the ROC
-    curve.
+    often. Weights of rows are relative to their group, so they do not change its share nᵢ/N. Each component of gᵢ
+    counts as a group. Rows are drawn with replacement. The reported duals are those shares.
+    For rankings the pool has all pairs of rows, and the objective is the surrogate of the area under the ROC curve.
 
     References
     ----------
@@ -80,29 +106,22 @@ class SGD(NamedTuple):
         return MethodCard(
             "SGD",
             "Robbins and Monro 1951; ALEXR, section 9.1",
-            "verified",
+            "as published",
             values="0",
             gradients="B",
             rate="convex 1/ε², strongly convex 1/(με), both for the mean over all rows",
             needs=(POOLED,),
         )
 
-    def prepare(self, problem: Problem) -> tuple[Problem, "SGD"]:
-        problem, solver = prepare_as_stated(problem, self)
-        return problem._replace(outer=Identity()), solver
-
     def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> SGDState:
         return SGDState(w.copy(), w.copy(), 0)
-
-    def dual(self, problem: Problem, state: SGDState) -> np.ndarray:
-        return inner_count(problem.inner) * inner_shares(problem.inner)
 
     def oracles(self, problem: Problem, t: int) -> Oracles:
         return Oracles(values=0, gradients=t * self.batch)
 
 
 class UpweightedSGD(NamedTuple):
-    """SGD with up-weighting ("SGD-UW" in [1]_, section 9): every group has the same weight. Rule: recalled.
+    """SGD with up-weighting ("SGD-UW" in [1]_, section 9): every group has the same weight.
 
     For a sample of blocks i, with a batch 𝓑 of each::
 
@@ -126,7 +145,7 @@ class UpweightedSGD(NamedTuple):
 
     It does not minimise the problem as stated, whose outer function or risk it ignores, but mean gᵢ(w) + r(w), the sum
     of the components where gᵢ has several; for group means that is up-weighting the rows by 1/nᵢ. The paper gives no
-    formula: this reading follows from how it says that groups are sampled. The duals reported are 1.
+    formula; ours follows its description of the sampling of groups. The reported duals are 1.
 
     References
     ----------
@@ -163,28 +182,11 @@ class UpweightedSGD(NamedTuple):
             rate="convex 1/ε², strongly convex 1/(με), both for the mean of the inner functions",
         )
 
-    def prepare(self, problem: Problem) -> tuple[Problem, "UpweightedSGD"]:
-        problem, solver = prepare_as_stated(problem, self)
-        return problem._replace(outer=Identity()), solver
-
-    def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> "UpweightedSGDState":
+    def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> UpweightedSGDState:
         return UpweightedSGDState(w.copy(), w.copy(), np.arange(inner_count(problem.inner)), 0)
 
-    def solution(self, state: "UpweightedSGDState") -> np.ndarray:
-        return state.w_mean
 
-    def dual(self, problem: Problem, state: "UpweightedSGDState") -> np.ndarray:
-        return np.ones((inner_count(problem.inner), inner_dim(problem.inner)))
-
-
-class UpweightedSGDState(NamedTuple):
-    w: np.ndarray  # iterate
-    w_mean: np.ndarray  # average of the iterates
-    order: np.ndarray  # (n,) a permutation of the blocks; its head is the present sample
-    t: int  # iterations done
-
-
-@method(AS_STATED, {"sgd": SGD()})
+@method(MEAN_OF_ROWS, {"sgd": SGD()})
 def sgd_steps(problem, state, solver, n_steps, rng):
     w, w_mean, t0 = state
     g, r = inner_pooled(problem.inner), problem.penalty
@@ -199,12 +201,11 @@ def sgd_steps(problem, state, solver, n_steps, rng):
         for j in range(w.size):
             w[j] -= step * grad[j]
         prox(r, w, step)
-        for j in range(w.size):
-            w_mean[j] += weight * (w[j] - w_mean[j])
+        average_into(w_mean, w, weight)
     return SGDState(w, w_mean, t0 + n_steps)
 
 
-@method(AS_STATED, {"sgd-uw": UpweightedSGD()})
+@method(MEAN_OF_GROUPS, {"sgd-uw": UpweightedSGD()})
 def upweightedsgd_steps(problem, state, solver, n_steps, rng):
     w, w_mean, order, t0 = state
     g, r = problem.inner, problem.penalty
@@ -215,14 +216,12 @@ def upweightedsgd_steps(problem, state, solver, n_steps, rng):
         for j in range(w.size):
             grad[j] = 0.0
         for a in range(solver.blocks):
-            b = uniform_index(rng, a, order.size)
-            order[a], order[b] = order[b], order[a]
+            i = next_block(order, a, rng)
             if a == 0 or not shares_batch(g):
-                batch = draw(g, order[a], rng, batch)
-            batch_vjp(g, order[a], w, batch, one, 1.0 / solver.blocks, grad)
+                batch = draw(g, i, rng, batch)
+            batch_vjp(g, i, w, batch, one, 1.0 / solver.blocks, grad)
         for j in range(w.size):
             w[j] -= step * grad[j]
         prox(r, w, step)
-        for j in range(w.size):
-            w_mean[j] += weight * (w[j] - w_mean[j])
+        average_into(w_mean, w, weight)
     return UpweightedSGDState(w, w_mean, order, t0 + n_steps)

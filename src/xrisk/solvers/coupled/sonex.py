@@ -15,7 +15,7 @@ from xrisk.inner.oracle import (
     shares_batch,
 )
 from xrisk.problem import Problem
-from xrisk.solvers.base import COUPLED, prepare_coupled
+from xrisk.solvers.base import COUPLED
 from xrisk.solvers.card import LIPSCHITZ_OUTER, MONOTONE_OUTER, SMOOTH_INNER, MethodCard
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
@@ -46,7 +46,7 @@ class SONEXState(NamedTuple):
 
 
 class SONEX(NamedTuple):
-    """Smoothed outer functions, v1 and v2 [1]_, Algorithms 17 and 25. Rule: read.
+    """Smoothed outer functions, v1 and v2 [1]_, Algorithms 17 and 25.
 
     For a sample of blocks i, with two independent batches 𝓑, 𝓑̃ of each::
 
@@ -77,10 +77,10 @@ class SONEX(NamedTuple):
 
     Notes
     -----
-    The book has no proximal step, ours stands for its ∇r. A block's first sample sets uᵢ, the first gradient v. The
-    book's version for groups tracks the risks alone and takes the threshold exactly; here the coupled form is
-    solved as any other problem, and uᵢ tracks risk less threshold. The dual is an average of the yᵢ. Settings in the
-    orders of the theorems: `xrisk.solvers.theory.sonex_setting`.
+    The book has no proximal step; ours replaces its ∇r. The first sample of a block initialises uᵢ, the
+    first gradient v. The book's version for groups tracks the risks alone and computes the threshold exactly; ours
+    solves the coupled form like any other problem, and uᵢ tracks the risk minus the threshold. The dual is an average
+    of the yᵢ. Settings in the orders of the theorems: `xrisk.solvers.theory.sonex_setting`.
 
     References
     ----------
@@ -112,17 +112,16 @@ class SONEX(NamedTuple):
         return MethodCard(
             "SONEX",
             "book, Algorithms 17 and 25",
-            "verified",
+            "as published",
             values="SB" if self.correction == 0.0 else "2SB",
             gradients="SB",
             rate="non-convex, approximately stationary: v1 n/(SBε⁷), v2 1/ε³ + 1/ε⁵ + n/(S√Bε⁵)",
             theory=(MONOTONE_OUTER, LIPSCHITZ_OUTER, SMOOTH_INNER),
         )
 
-    def prepare(self, problem: Problem) -> tuple[Problem, "SONEX"]:
-        problem, solver = prepare_coupled(problem, self)
-        check_correction(solver.correction, solver.track)
-        return problem, solver
+    def check(self) -> None:
+        """Refuse a correction that does not go with the weight of new values."""
+        check_correction(self.correction, self.track)
 
     def init(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> SONEXState:
         n, y = inner_count(problem.inner), first_duals(problem)

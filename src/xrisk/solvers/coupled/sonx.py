@@ -15,7 +15,7 @@ from xrisk.inner.oracle import (
     shares_batch,
 )
 from xrisk.problem import Problem
-from xrisk.solvers.base import COUPLED, prepare_coupled
+from xrisk.solvers.base import COUPLED
 from xrisk.solvers.card import LIPSCHITZ_OUTER, MONOTONE_OUTER, MethodCard
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
@@ -45,7 +45,7 @@ class SONXState(NamedTuple):
 
 
 class SONX(NamedTuple):
-    """Non-smooth weakly convex coupled compositions, v1 and v2 [1]_; [2]_, Algorithm 16. Rule: read.
+    """Non-smooth weakly convex coupled compositions, v1 and v2 [1]_; [2]_, Algorithm 16.
 
     For a sample of blocks i, with one batch 𝓑 of each::
 
@@ -71,9 +71,9 @@ class SONX(NamedTuple):
 
     Notes
     -----
-    The paper has no proximal step, ours stands for its ∂r. A block's first sample sets uᵢ. The book has a second
-    form, with the new uᵢ in blocks drawn independently; this is the paper's. The dual is an average of the slopes
-    ∂f(uᵢ). Settings in the orders of the theorems: `xrisk.solvers.theory.sonx_setting`.
+    The paper has no proximal step; ours replaces its ∂r. The first sample of a block initialises uᵢ. The
+    book has a second form, with new uᵢ in independently drawn blocks; ours is the paper's form. The dual is an average
+    of the slopes ∂f(uᵢ). Settings in the orders of the theorems: `xrisk.solvers.theory.sonx_setting`.
 
     References
     ----------
@@ -104,17 +104,16 @@ class SONX(NamedTuple):
         return MethodCard(
             "SONX",
             "Hu, Zhu and Yang 2023, SONX v1 and v2; book, Algorithm 16",
-            "verified",
+            "as published",
             values="SB" if self.correction == 0.0 else "2SB",
             gradients="SB",
             rate="weakly convex, nearly stationary: v1 n/(SBε⁸), v2 n/(S√Bε⁶); with f smooth n/(SBε⁵), n/(S√Bε⁴)",
             theory=(MONOTONE_OUTER, LIPSCHITZ_OUTER),
         )
 
-    def prepare(self, problem: Problem) -> tuple[Problem, "SONX"]:
-        problem, solver = prepare_coupled(problem, self)
-        check_correction(solver.correction, solver.track)
-        return problem, solver
+    def check(self) -> None:
+        """Refuse a correction that does not go with the weight of new values."""
+        check_correction(self.correction, self.track)
 
     def init(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> SONXState:
         n, y = inner_count(problem.inner), first_duals(problem)

@@ -19,7 +19,7 @@ from xrisk.solvers.base import COUPLED
 from xrisk.solvers.card import LIPSCHITZ_OUTER, SMOOTH_INNER, SMOOTH_OUTER, MethodCard
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
-from xrisk.solvers.shared.pairing import FreshBatch, SameBatch, draws_again, looks_back
+from xrisk.solvers.shared.pairing import FreshBatch, SameBatch, draws_twice, looks_back
 from xrisk.solvers.shared.tracking import assign, average_into, next_block
 
 
@@ -34,7 +34,7 @@ class SOXState(NamedTuple):
 
 
 class SOX(NamedTuple):
-    """Stochastic optimisation of X-risks [1]_, Algorithm 1; [2]_, Algorithm 14. Rule: read.
+    """Stochastic optimisation of X-risks [1]_, Algorithm 1; [2]_, Algorithm 14.
 
     For a sample of blocks i::
 
@@ -55,15 +55,15 @@ class SOX(NamedTuple):
     batch : int
         Samples per block and batch, B.
     pairing : FreshBatch(), OldValue() or SameBatch()
-        At which uᵢ the slope is taken, and whether the Jacobian has a batch of its own.
+        At which uᵢ the slope is taken, and whether the Jacobian has its own batch.
     average : LastIterate(), UniformAverage(), PolynomialAverage(), …
         What is reported; the theorem is about a random iterate.
 
     Notes
     -----
-    The paper has no proximal step, ours stands for its ∇r. A block's first sample sets uᵢ, the first gradient v.
-    With a kink in f the method runs on a subgradient, which its theorem does not cover. The theorem's setting is
-    `xrisk.solvers.theory.sox_setting`.
+    The paper has no proximal step; ours replaces its ∇r. The first sample of a block initialises uᵢ, the
+    first gradient v. With a kink in f the method runs on a subgradient, which its theorem does not cover. The theorem's
+    setting is `xrisk.solvers.theory.sox_setting`.
 
     References
     ----------
@@ -94,7 +94,7 @@ class SOX(NamedTuple):
         return MethodCard(
             "SOX",
             "Wang and Yang 2022, Algorithm 1; book, Algorithm 14",
-            "verified",
+            "as published",
             values="SB",
             gradients="SB",
             rate="non-convex n/(BSε⁴) to ‖∇F‖ ≤ ε; "
@@ -119,7 +119,7 @@ class SOX(NamedTuple):
         "sox-momentum": SOX(momentum=0.1),
         "sox-same": SOX(pairing=SameBatch()),
     },
-    pairing=draws_again,
+    pairing=draws_twice,
 )
 def sox_steps(problem, state, solver, n_steps, rng):
     w, u, seen, v, w_mean, order, t0 = state
@@ -135,7 +135,7 @@ def sox_steps(problem, state, solver, n_steps, rng):
             i = next_block(order, a, rng)
             if a == 0 or not shares_batch(g):
                 batch = draw(g, i, rng, batch)
-                batch_grad = draw(g, i, rng, batch_grad) if draws_again(solver.pairing) else batch
+                batch_grad = draw(g, i, rng, batch_grad) if draws_twice(solver.pairing) else batch
             batch_value(g, i, w, batch, value)
             if not seen[i]:
                 seen[i] = True

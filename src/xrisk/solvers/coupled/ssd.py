@@ -42,7 +42,7 @@ class SSDState(NamedTuple):
 
 
 class SSD(NamedTuple):
-    """Stochastic sequential dual method on the stacked map (g₁, …, gₙ) [1]_. Rule: reconstructed.
+    """Stochastic sequential dual method on the stacked map (g₁, …, gₙ) [1]_.
 
     For all blocks, then for a sample of blocks i::
 
@@ -70,11 +70,11 @@ class SSD(NamedTuple):
 
     Notes
     -----
-    Of the paper only the structure is certain: dual steps for the inner and then for the outer layer with their
-    conjugates as mirror maps, then a proximal step. What is extrapolated and all sequences of parameters are ours;
-    the rate on the card is the paper's and is not claimed for this reconstruction. The map of the outer layer is
-    f*, so f must be smooth: with a kink use `NSSD`. The paper counts n inner values and one gradient; the product
-    J(x̃ − p) of all blocks is paid for here as a gradient of each component. The first values set u.
+    Only the structure of the paper is certain: dual steps for the inner and then for the outer layer with their
+    conjugates as mirror maps, then a proximal step. The extrapolation and all sequences of parameters are ours; the
+    rate on the card is the paper's and may not hold for this reconstruction. The map of the outer layer is
+    f*, so f must be smooth: with a kink use `NSSD`. The paper counts n inner values and one gradient; we
+    also count the product J(x̃ − p) of all blocks, as a gradient of each component. The first values initialise u.
 
     References
     ----------
@@ -122,7 +122,7 @@ class SSD(NamedTuple):
 def ssd_steps(problem, state, solver, n_steps, rng):
     w, w_prev, p, u, w_mean, y_mean, order, t0 = state
     g, f, r = problem
-    value, y, room = np.empty(u.shape[1]), np.empty(u.shape[1]), (np.zeros(u.shape[1]), np.empty(w.size))
+    value, y, workspace = np.empty(u.shape[1]), np.empty(u.shape[1]), (np.zeros(u.shape[1]), np.empty(w.size))
     ahead, grad = np.empty(w.size), np.empty(w.size)
     batch, batch_grad = new_batch(g, solver.batch), new_batch(g, solver.batch)
     for t in range(t0, t0 + n_steps):
@@ -140,7 +140,7 @@ def ssd_steps(problem, state, solver, n_steps, rng):
                 batch = draw(g, i, rng, batch)
                 batch_grad = draw(g, i, rng, batch_grad) if a < solver.blocks else batch_grad
             batch_value(g, i, p, batch, value)
-            add_jvp(g, i, p, batch, ahead, room, value)
+            add_jvp(g, i, p, batch, ahead, workspace, value)
             average_into(u[i], value, track)
             block_slope(f, u[i], y)
             average_into(y_mean[i], y, weight)

@@ -61,7 +61,7 @@ def onto_simplex(q, least):
 
 
 @register_jitable
-def bent_weights(q, mu, out):
+def entropic_weights(q, mu, out):
     """argmin ½‖p − q‖² + μ KL(p) over the simplex into ``out``: pᵢ = μω((qᵢ − ν)/μ − log μ), ν by Newton's method.
 
     Σ p is convex and falls with ν, and is at least 1 at the first one: the iterates rise to the solution.
@@ -96,7 +96,7 @@ def onto_kl_ball(q, radius, out):
         height = log_divergence(q, middle, out) - math.log(radius)
         if abs(height) <= 1e-10 or high - low <= 1e-12:
             break
-        halved = 0.5 if side * height > 0.0 else 1.0  # of an end that stays twice: neither sticks
+        halved = 0.5 if side * height > 0.0 else 1.0  # at an end kept twice, so that neither end stays for good
         if height > 0.0:
             low, above, below = middle, height, halved * below
         else:
@@ -106,8 +106,8 @@ def onto_kl_ball(q, radius, out):
 
 @register_jitable
 def log_divergence(q, log_mu, out):
-    """log KL of `bent_weights`."""
-    bent_weights(q, math.exp(log_mu), out)
+    """log KL of `entropic_weights`."""
+    entropic_weights(q, math.exp(log_mu), out)
     return math.log(max(kl_divergence(np.empty(0), out), 1e-300))
 
 
@@ -122,7 +122,7 @@ class AccMDAState(NamedTuple):
 
 
 class AccMDA(NamedTuple):
-    """Accelerated momentum descent ascent [1]_, as in [2]_. Rule: read there.
+    """Accelerated momentum descent ascent [1]_, as in [2]_.
 
     On min over w of max over p of f(w, p) = Σ pᵢvᵢ(w) − λ₀ KL(p), plus r(w), with a_t = k/(m + t)^{1/3}, the same batch
     at the new and the old point::
@@ -143,16 +143,17 @@ class AccMDA(NamedTuple):
     least : float
         δ in (0, 1): no weight falls below δ/n, where the gradient of KL would grow without bound.
     batch : int
-        Rows per iteration B, with replacement; each is looked at from two points.
+        Rows per iteration B, with replacement; each is evaluated at two points.
     average : LastIterate(), UniformAverage(), PolynomialAverage(), …
         What is reported.
 
     Notes
     -----
-    O(n) per iteration. ∇_p f is estimated by mean n vᵢeᵢ − λ₀(log(n p) + 1), the price exactly. v and y begin at 0, so
-    the first iteration but shrinks. Π is the Euclidean projection on weights of at least δ/n; on a ball, its exact
-    projection by two nested equations, what is below δ/n then raised to it. Public implementations descend in p
-    where the method ascends; ours ascends. The paper has no penalty: ours enters by its prox.
+    An iteration takes O(n) operations. ∇_p f is estimated by mean n vᵢeᵢ − λ₀(log(n p) + 1), where the
+    price is exact. v and y begin at 0, so the first iteration only shrinks. Π is the Euclidean projection on weights of
+    at least δ/n; on a ball, it is the exact projection, by two nested equations, after which weights below δ/n are
+    raised to δ/n. Public implementations descend in p where the method ascends; ours ascends. The paper has no penalty;
+    ours enters by its prox.
 
     References
     ----------
@@ -187,7 +188,7 @@ class AccMDA(NamedTuple):
         return MethodCard(
             "AccMDA",
             "Huang et al. 2020, as in Shao et al. 2025",
-            "verified",
+            "as published",
             values="2B",
             gradients="2B",
             rate="non-convex, strongly concave 1/ε³, O(n) per iteration",

@@ -1,4 +1,4 @@
-"""ASCDRO: SCDRO with estimators of reduced variance, which look at every batch from two points."""
+"""ASCDRO: SCDRO with variance-reduced estimators, which evaluate every batch at two points."""
 
 from typing import Any, NamedTuple
 
@@ -42,13 +42,13 @@ class ASCDROState(NamedTuple):
     m: float  # logarithm of s, which tracks g
     steepest: float  # longest weighted gradient of a batch so far
     x_mean: np.ndarray  # average of the iterates
-    limit: float  # no KL divergence is larger
+    limit: float  # the largest KL divergence of any weights
     guarded: int  # iterations in which s had to be kept positive
     t: int  # iterations done
 
 
 class ASCDRO(NamedTuple):
-    """Accelerated SCDRO [1]_, Algorithm 2, in a scaled form. Rule: read.
+    """Accelerated SCDRO [1]_, Algorithm 2, in a scaled form.
 
     On the problem of `SCDRO`, with gᵢ(x) = exp(vᵢ(w)/λ), x = (w, λ), the same batch at x_t and x_{t−1}::
 
@@ -63,9 +63,9 @@ class ASCDRO(NamedTuple):
     temperature_step : float or schedule
         Step size η_λ of the temperature λ.
     track : float or schedule
-        Weight β of what the present batch says.
+        Weight β of the present batch.
     batch : int
-        Rows per iteration B, with replacement; each is looked at from two points.
+        Rows per iteration B, with replacement; each is evaluated at two points.
     temperature : float
         The first λ.
     floor : float
@@ -77,13 +77,13 @@ class ASCDRO(NamedTuple):
 
     Notes
     -----
-    s, V and U are kept as m = log s, V/s and U/s, so that all exponents are at most 0 and nothing overflows. The
-    recursion subtracts, and s may turn negative, which the paper's proof excludes and its algorithm does not: s is kept
-    above β times the mean of the batch, as that of SCDRO is by itself, and the state counts how often (``guarded``).
-    Where s fell so far that rounding is all that is left, the batch stands alone. z is moved to where the gradient
-    lies: z_w to no more than the longest weighted mean of gradients of a batch so far, z_λ to [ρ − log n, ρ]. If
-    ``guarded`` is a large share of t, smaller steps are needed. One step size for w and λ, projections, masses, KLRisk,
-    duals: as for `SCDRO`. The theorem's schedules are `xrisk.solvers.theory.ascdro_setting`.
+    s, V and U are kept as m = log s, V/s and U/s, so that all exponents are at most 0 and nothing
+    overflows. The recursion subtracts, so s may become negative, which the paper's proof excludes and its algorithm
+    does not. We keep s above β times the mean of the batch, which holds for SCDRO by itself; the state counts how often
+    (``guarded``). Where s is so small that only rounding is left, the batch alone is used. z is projected to where the
+    gradient can lie: z_w to the length of the longest weighted mean of gradients of a batch so far, z_λ to [ρ − log n,
+    ρ]. If ``guarded`` is a large share of t, smaller steps are needed. The notes of `SCDRO` on its step size,
+    projections, masses, KLRisk and duals apply. The theorem's schedules are `xrisk.solvers.theory.ascdro_setting`.
 
     References
     ----------
@@ -116,7 +116,7 @@ class ASCDRO(NamedTuple):
         return MethodCard(
             "ASCDRO",
             "Qi et al. 2022, Algorithm 2, (7), (8)",
-            "verified",
+            "as published",
             values="2B",
             gradients="2B",
             rate="non-convex 1/ε³ to a subgradient of length ε",

@@ -1,4 +1,4 @@
-"""Dual SGM: gradient steps on parameters and multipliers of the dual form of a risk, all at once."""
+"""Dual SGM: simultaneous gradient steps on parameters and multipliers of the dual form of a risk."""
 
 import math
 from typing import Any, NamedTuple
@@ -40,12 +40,12 @@ def dual_slopes(rho, losses, factors, eta, lam, scales):
 
 @generic
 def lifted(rho, losses, factors, eta, lam, slack):
-    """η, raised to where no derivative is beyond bounds."""
+    """η, raised so far that all derivatives are bounded."""
 
 
 @generic
 def multiplier_range(rho):
-    """(low, high): where λ may lie; it stays at 1 of a risk that has none."""
+    """(low, high): the range of λ; of a risk without λ it is [1, 1]."""
 
 
 @lifted.otherwise
@@ -128,7 +128,7 @@ class DualSGMState(NamedTuple):
 
 
 class DualSGM(NamedTuple):
-    """Stochastic gradients of the dual form of a risk, in w and its multipliers [1]_. Rule: read in the authors' code.
+    """Stochastic gradients of the dual form of a risk, in w and its multipliers [1]_.
 
     With vᵢ the loss of row i, on min over w, η (and λ ≥ λ₀) of::
 
@@ -162,11 +162,11 @@ class DualSGM(NamedTuple):
 
     Notes
     -----
-    The gradient has no bias but for the χ² ball, where a square root is taken of a batch mean, and but for the guard,
-    which is ours: without it exp((v − η)/λ) overflows. The KL ball is not in the authors' code; it is the form that
-    [2]_ compares with. A χ² ball with a price λ₀ has λ̂ = max(λ₀, (mean (v − η)₊²/(1 + 2ρ))^½ ) and weights
-    (v − η)₊/λ̂. λ of ``KLRisk(λ)`` stays where it is. With unequal masses p every row counts n·pᵢ times. The duals
-    reported are the worst-case weights at the solution, by a full pass.
+    The update is that of the authors' code. The gradient is unbiased, with two exceptions: the χ² ball,
+    which takes a square root of a batch mean, and the guard, which is ours: without it exp((v − η)/λ) overflows. The KL
+    ball is not in the authors' code; it is the form that [2]_ compares with. A χ² ball with a price λ₀ has λ̂ = max(λ₀,
+    (mean (v − η)₊²/(1 + 2ρ))^½ ) and weights (v − η)₊/λ̂. The λ of ``KLRisk(λ)`` is fixed. With unequal masses p every
+    row counts n·pᵢ times. The reported duals are the worst-case weights at the solution, by a full pass.
 
     References
     ----------
@@ -203,7 +203,7 @@ class DualSGM(NamedTuple):
         return MethodCard(
             "Dual SGM",
             "Levy et al. 2020, authors' code; Qi et al. 2022, section 6",
-            "verified",
+            "as published",
             values="B",
             gradients="B",
             rate="convex 1/ε²",

@@ -31,7 +31,7 @@ class FastDROState(NamedTuple):
 
 
 class FastDRO(NamedTuple):
-    """Mini-batch gradients of the risk of a batch [1]_. Rule: read in the authors' code.
+    """Mini-batch gradients of the risk of a batch [1]_.
 
     For a batch of B rows, with the worst case q of the risk over them as if they were all there is::
 
@@ -51,11 +51,11 @@ class FastDRO(NamedTuple):
 
     Notes
     -----
-    It minimises the mean risk of a batch, which is below the risk of all rows: by about 1/B for prices, and for balls
-    and CVaR where the inverse distribution function of the losses is Lipschitz (Qi et al. 2022, Table 1), else 1/√B.
-    Larger batches, or `FastDROMLMC`, come closer. KL balls are not in the authors' code, and are taken in the same
-    way. The prox has the step s′ that momentum comes to: with s it would weigh r by 1 − μ. q is exact, O(B) to O(B log
-    B). With unequal masses p every row counts n·pᵢ times.
+    The update is that of the authors' code. The method minimises the mean risk of a batch, which is below the risk of
+    all rows: by about 1/B for risks with a price, and for balls and CVaR where the inverse distribution function of the
+    losses is Lipschitz (Qi et al. 2022, Table 1), else 1/√B. Larger batches, or `FastDROMLMC`, come closer. KL balls
+    are not in the authors' code; we treat them the same way. The prox has the effective step s′; with s it would scale
+    r by 1 − μ. q is exact, O(B) to O(B log B). With unequal masses p every row counts n·pᵢ times.
 
     References
     ----------
@@ -85,7 +85,7 @@ class FastDRO(NamedTuple):
         return MethodCard(
             "FastDRO",
             "Levy et al. 2020; authors' code",
-            "verified",
+            "as published",
             values="B",
             gradients="B",
             rate="convex 1/ε³: 1/ε² steps with B = 1/ε",

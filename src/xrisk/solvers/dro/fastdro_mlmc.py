@@ -37,9 +37,9 @@ class FastDROMLMCState(NamedTuple):
 
 
 class FastDROMLMC(NamedTuple):
-    """Multilevel Monte Carlo gradients of the risk of a large batch [1]_. Rule: read in the authors' code.
+    """Multilevel Monte Carlo gradients of the risk of a large batch [1]_.
 
-    A level J = 0, …, K with P(J) = 2^{−(J+1)}, what is left for K; m = 2ᴶB rows, L the risk over some of them::
+    A level J = 0, …, K with P(J) = 2^{−(J+1)}, the rest for K; m = 2ᴶB rows, L the risk over some of them::
 
         L̂ = L(first B/2) + ( L(all m) − ½ L(first half) − ½ L(second half) )/P(J),    g = ∇L̂(w_t)
         V ← μV + g,    w_{t+1} = prox_{s′ r}( w_t − s (g + μV) ),    s′ = s/(1 − μ)
@@ -49,9 +49,9 @@ class FastDROMLMC(NamedTuple):
     step : float or schedule
         Step size s.
     batch : int
-        Rows at the lowest level B, even.
+        Rows at the lowest level B, an even number.
     levels : int
-        K; the largest batch is of 2ᴷB rows.
+        K; the largest batch has 2ᴷB rows.
     inertia : float
         μ of Nesterov's momentum, below 1; 0 for none.
     average : LastIterate(), UniformAverage(), PolynomialAverage(), …
@@ -59,9 +59,10 @@ class FastDROMLMC(NamedTuple):
 
     Notes
     -----
-    The mean of g is that of a batch of 2ᴷB rows; an iteration draws B(1 + K/2) of them in the mean. What was drawn is
-    counted in the state; a budget is planned by the mean. The authors' configurations have no momentum here, as ours
-    by default. With unequal masses p every row counts n·pᵢ times; a half in which no row has mass counts nothing.
+    The update is that of the authors' code. The expectation of g is that of a batch of 2ᴷB rows; an iteration draws B(1
+    + K/2) rows on average. The state counts the rows drawn; budgets are planned with the average. The authors'
+    configurations have no momentum here, nor has ours by default. With unequal masses p every row counts n·pᵢ times; a
+    half without any mass does not count.
 
     References
     ----------
@@ -93,7 +94,7 @@ class FastDROMLMC(NamedTuple):
         return MethodCard(
             "FastDRO-MLMC",
             "Levy et al. 2020; authors' code",
-            "verified",
+            "as published",
             values="B(1 + K/2)",
             gradients="B(1 + K/2)",
             rate="convex 1/ε²",
@@ -126,7 +127,7 @@ def _(solver, problem, state, t, steps):
 
 @register_jitable
 def drawn_level(levels, rng):
-    """J with P(J) = 2^{−(J+1)}, what is left for the highest level; and P(J)."""
+    """J with P(J) = 2^{−(J+1)}, the rest for the highest level; and P(J)."""
     level, chance, left = 0, 0.5, rng.random()
     while level < levels and left < chance:
         level, chance = level + 1, 0.5 * chance
@@ -137,13 +138,13 @@ def drawn_level(levels, rng):
 def fastdromlmc_steps(problem, state, solver, n_steps, rng):
     w, v, w_mean, rows, t0 = state
     g, rho, r = problem
-    room, grad = new_rows(g, solver.batch * 2**solver.levels), np.empty(w.size)
+    workspace, grad = new_rows(g, solver.batch * 2**solver.levels), np.empty(w.size)
     for t in range(t0, t0 + n_steps):
         step = rate(solver.step, t)
         level, chance = drawn_level(solver.levels, rng)
         m = solver.batch * 2**level
         rows += m
-        batch = rows_between(room, 0, m)
+        batch = rows_between(workspace, 0, m)
         draw_rows(g, rho, rng, batch)
         read_losses(g, w, batch, batch.losses)
         fill_zero(batch.scales)

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.functions import prox
-from xrisk.inner.oracle import Oracles, inner_count, inner_samples
+from xrisk.inner.oracle import inner_count
 from xrisk.problem import Problem
 from xrisk.solvers.card import MethodCard
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, Stagewise, rate
-from xrisk.solvers.shared.epochs import Lengthening, epoch_of, epochs_begun, settled_epoch
+from xrisk.solvers.shared.epochs import Lengthening, epoch_of, settled_epoch
 from xrisk.solvers.shared.rows import (
     EQUAL_MASSES,
     KL_RISK,
@@ -41,7 +41,7 @@ class PGSMD2State(NamedTuple):
 
 
 class PGSMD2(NamedTuple):
-    """Proximally guided stochastic mirror descent, for strongly concave duals [1]_. Rule: recalled.
+    """Proximally guided stochastic mirror descent, for strongly concave duals [1]_.
 
     Stage j = 1, 2, … begins at w̄, the mean iterate of the last one, and at the worst-case weights p there, a full pass.
     Then, with steps s/j and κ/j and B rows drawn alike, j times as often as in the first stage::
@@ -54,11 +54,11 @@ class PGSMD2(NamedTuple):
     step : float or schedule
         Step size s of the parameters.
     dual_step : float or schedule
-        n·κ: a row that is drawn gains a factor exp(dual_step·vᵢ/(jB)) or so.
+        n·κ: the weight of a sampled row is multiplied by about exp(dual_step·vᵢ/(jB)).
     strength : float
-        ρ̄ of the pull to w̄, which makes a stage convex where the losses are not; 0 for none.
+        ρ̄ of the proximal term around w̄, which makes a stage convex where the losses are not; 0 for none.
     epoch : int or Lengthening(first) or Growing(first, factor)
-        Iterations of the stages, first·j of stage j by default.
+        Iterations of the stages; by default first·j in stage j.
     least : float
         δ in (0, 1): weights below δ/n are raised to it.
     batch : int
@@ -66,9 +66,10 @@ class PGSMD2(NamedTuple):
 
     Notes
     -----
-    O(n) per iteration and a pass per stage. The structure is from general knowledge of the paper, whose text was not at
-    hand: lengths that grow and steps that shrink linearly, restarts at exact duals; its constants are not established.
-    What is reported are the means of the present stage. As for `SPD`, weights below δ/n are not reached.
+    An iteration takes O(n) operations, a stage begins with a full pass. We did not have the paper's text; the structure
+    is from general knowledge of it: lengths grow and steps shrink linearly, stages restart at exact duals. Its
+    constants are not established. The method reports the means of the present stage. As in `SPD`, no weight falls
+    below δ/n.
 
     References
     ----------
@@ -122,10 +123,6 @@ class PGSMD2(NamedTuple):
         p /= p.sum()
         first = epoch_of(self.epoch, state.t)[0]
         return PGSMD2State(w.copy(), p, w.copy(), w.copy(), p.copy(), state.stage + 1, first, state.t)
-
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        passes = epochs_begun(self.epoch, t) * inner_samples(problem.inner)
-        return Oracles(values=t * self.batch + passes, gradients=t * self.batch)
 
 
 @method(ROWS, {"pg-smd2": PGSMD2()})

@@ -1,4 +1,4 @@
-"""RECOVER: estimators of reduced variance for DRO with a price on KL divergence, steps cut in stages."""
+"""RECOVER: variance-reduced estimators for DRO with a price on KL divergence; stages cut the steps."""
 
 from typing import Any, NamedTuple
 
@@ -41,7 +41,7 @@ class RECOVERState(NamedTuple):
 
 
 class RECOVER(NamedTuple):
-    """Online stochastic method for KL-regularised DRO [1]_. Rule: read in [2]_, in part.
+    """Online stochastic method for KL-regularised DRO [1]_. The recursion is that of [2]_.
 
     On λ log mean exp(vᵢ(w)/λ) + r(w), with gᵢ = exp(vᵢ/λ) and the same batch at w_t and w_{t−1}::
 
@@ -53,20 +53,20 @@ class RECOVER(NamedTuple):
     Parameters
     ----------
     step : float or schedule
-        Step size η; in stages, each of which goes on where the last one ended, by default.
+        Step size η; by default in stages, each of which continues from the end of the last one.
     track : float or schedule
-        Weight a of what the present batch says.
+        Weight a of the present batch.
     batch : int
-        Rows per iteration B, with replacement; each is looked at from two points.
+        Rows per iteration B, with replacement; each is evaluated at two points.
     average : LastIterate(), UniformAverage(), PolynomialAverage(), …
         What is reported.
 
     Notes
     -----
-    Without stages it is COVER. The recursion was read, the constants of its stages, which a theorem gives under a
-    Polyak–Łojasiewicz condition, were not: that a halved target halves η and a is our reading. The authors' script
-    clips exp(v/λ) and averages two batches in the gradient, which is not the recursion. Scaled, kept positive and
-    counted as in `ASCDRO`.
+    Without stages it is COVER. We have the recursion, but not the constants of its stages, which a theorem gives under
+    a Polyak–Łojasiewicz condition: that a halved target halves η and a is our assumption. The authors' script clips
+    exp(v/λ) and averages two batches in the gradient, which is not the recursion. u is scaled, kept positive and
+    counted as s in `ASCDRO`.
 
     References
     ----------

@@ -38,12 +38,12 @@ class SCDROState(NamedTuple):
     z: np.ndarray  # (V, U): tracks the gradient in w and λ
     sigma: float  # logarithm of s, which tracks mean exp(v/λ)
     x_mean: np.ndarray  # average of the iterates
-    limit: float  # no KL divergence is larger
+    limit: float  # the largest KL divergence of any weights
     t: int  # iterations done
 
 
 class SCDRO(NamedTuple):
-    """Stochastic KL-constrained DRO of a cost per iteration that does not depend on n [1]_, Algorithm 1. Rule: read.
+    """Stochastic KL-constrained DRO whose cost per iteration does not depend on n [1]_, Algorithm 1.
 
     On min over w and λ ≥ λ₀ of F(w, λ) = λ log mean exp(vᵢ(w)/λ) + (λ − λ₀)ρ + r(w), vᵢ the loss of row i, for a batch
     of B rows, with σ = log s::
@@ -60,7 +60,7 @@ class SCDRO(NamedTuple):
     temperature_step : float or schedule
         Step size η_λ of the temperature λ.
     track : float or schedule
-        Weight β of what the present batch says.
+        Weight β of the present batch.
     batch : int
         Rows per iteration B, with replacement.
     temperature : float
@@ -74,16 +74,16 @@ class SCDRO(NamedTuple):
 
     Notes
     -----
-    The paper keeps s itself, which overflows for v/λ > 709; in the logarithm nothing can: s ≥ β mean exp(v/λ), so that
-    no Pᵢ exceeds B/β. U is added up as ρ + mean Pᵢ(σ − vᵢ/λ) + σ(1 − mean Pᵢ), where nothing large cancels. The true
-    derivative in λ, ρ − KL(p), lies in [ρ − log n, ρ]: the averaged U is always clipped to it where it is used. The
-    printed method does not clip, and cannot be run so: U then leaves the range of floats with s. The paper has
+    The paper keeps s itself, which overflows for v/λ > 709. Its logarithm cannot overflow: s ≥ β mean exp(v/λ), so no
+    Pᵢ exceeds B/β. U is computed as ρ + mean Pᵢ(σ − vᵢ/λ) + σ(1 − mean Pᵢ), where no large terms cancel. The true
+    derivative in λ, ρ − KL(p), lies in [ρ − log n, ρ], and the averaged U is always clipped to this interval. The
+    printed method does not clip and cannot be run as printed: U then leaves the range of floats with s. The paper has
     one step size for w and λ, projections in place of our prox, and an upper bound on λ that is never active at the
     optimum. The paper's L_F, and with it the theorem's step, is exponential in 1/λ₀; the true one is not, see
-    `xrisk.solvers.theory.scdro_setting`. s forgets at the rate β: where a step changes v/λ by more than β or so,
-    weights vanish or lag behind, so that η should not be much above βλ/‖∇v‖². The first batch sets s, V and U.
-    ``KLRisk(λ)`` is taken as well: λ then stays where it is. With unequal masses p every row counts n·pᵢ times, and
-    log n is the largest log 1/pᵢ. The duals reported are the worst-case weights at the solution, by a full pass.
+    `xrisk.solvers.theory.scdro_setting`. s forgets at the rate β: if a step changes v/λ by more than about β,
+    weights vanish or lag behind, so η should not be much above βλ/‖∇v‖². The first batch initialises s, V and U.
+    ``KLRisk(λ)`` is accepted as well, with a fixed λ. With unequal masses p every row counts n·pᵢ times, and
+    log n is the largest log 1/pᵢ. The reported duals are the worst-case weights at the solution, by a full pass.
 
     References
     ----------
@@ -116,7 +116,7 @@ class SCDRO(NamedTuple):
         return MethodCard(
             "SCDRO",
             "Qi et al. 2022, Algorithm 1, (6)",
-            "verified",
+            "as published",
             values="B",
             gradients="B",
             rate="non-convex 1/ε⁴ to a subgradient of length ε",

@@ -36,7 +36,7 @@ class SCENTState(NamedTuple):
 
 
 class SCENT(NamedTuple):
-    """Stochastic proximal mirror steps for a log-mean-exp, under φ(ν) = e^{−ν} [1]_. Rule: read in the authors' code.
+    """Stochastic proximal mirror steps for a log-mean-exp, under φ(ν) = e^{−ν} [1]_.
 
     On λ log mean exp(vᵢ(w)/λ) + r(w) = min over w, ν of λ mean exp(vᵢ/λ − ν) + λν − λ + r(w), for a batch with
     m = log mean exp(vᵢ(w_t)/λ)::
@@ -49,7 +49,7 @@ class SCENT(NamedTuple):
     step : float or schedule
         Step size η of the parameters.
     dual_step : float or schedule
-        Step size α of ν: its weight in the average that ν is, is αe^ν/(1 + αe^ν).
+        Step size α of ν, an average in which the new value has the weight αe^ν/(1 + αe^ν).
     batch : int
         Rows per iteration B, with replacement.
     average : LastIterate(), UniformAverage(), PolynomialAverage(), …
@@ -57,11 +57,11 @@ class SCENT(NamedTuple):
 
     Notes
     -----
-    ν stays between the values m that were seen, and no weight exceeds B(1 + e^{−ν}/α): nothing overflows where losses
-    are not negative. The first batch sets ν. For a mean of exponentials far from one the weight of ν's step is near 0
-    or 1 unless α is of the size of e^{−ν}. The authors' code is for many such means at once, one for each positive of
-    a ranking; this is the case of one. Their steps are α/√T and proportional to it. With unequal masses p every row
-    counts n·pᵢ times.
+    The update is that of the authors' code. ν stays between the values m seen so far, and no weight exceeds B(1 +
+    e^{−ν}/α), so nothing overflows if losses are not negative. The first batch initialises ν. If the mean of
+    exponentials is far from one, the weight of ν's step is near 0 or 1 unless α is of the size of e^{−ν}. The authors'
+    code handles many such means at once, one for each positive of a ranking; here there is one. Their steps are α/√T
+    and proportional to it. With unequal masses p every row counts n·pᵢ times.
 
     References
     ----------
@@ -91,7 +91,7 @@ class SCENT(NamedTuple):
         return MethodCard(
             "SCENT",
             "authors' code; book",
-            "verified",
+            "as published",
             values="B",
             gradients="B",
             rate="convex 1/ε²",

@@ -37,7 +37,7 @@ class SPDState(NamedTuple):
 
 
 class SPD(NamedTuple):
-    """Stochastic primal-dual method for DRO with f-divergences [1]_. Rule: recalled.
+    """Stochastic primal-dual method for DRO with f-divergences [1]_.
 
     On min over w of max over p of Σ pᵢvᵢ(w) − (price of p) + r(w), for B rows i drawn with the probabilities p_t::
 
@@ -50,20 +50,20 @@ class SPD(NamedTuple):
     step : float or schedule
         Step size s of the parameters.
     dual_step : float or schedule
-        n·κ: a row of weight 1/n that is drawn gains a factor exp(dual_step·vᵢ/B).
+        n·κ: a sampled row of weight 1/n is multiplied by exp(dual_step·vᵢ/B).
     least : float
         δ in (0, 1): weights below δ/n are raised to it, which keeps ĝ bounded.
     batch : int
         Rows per iteration B.
     average : UniformAverage(), PolynomialAverage(), LastIterate(), …
-        What is reported, of the parameters and of the weights alike.
+        What is reported, of the parameters and of the weights.
 
     Notes
     -----
-    O(n) per iteration. The structure is from general knowledge of the paper, whose text was not at hand: it has χ²
-    balls, a Euclidean step and a balanced tree; the step under KL divergence is what its use for KL balls in [2]_ comes
-    to. What converges is the saddle point of weights with pᵢ ≥ δ/n, whose risk is below the stated one by a share δ of
-    the distance to the mean at most.
+    An iteration takes O(n) operations. We did not have the paper's text; the structure is from general knowledge of it:
+    χ² balls, a Euclidean step and a balanced tree. The step under KL divergence follows from its use for KL balls in
+    [2]_. The method converges to the saddle point over weights with pᵢ ≥ δ/n, whose risk is below the stated one by at
+    most a share δ of the distance to the mean.
 
     References
     ----------

@@ -6,14 +6,21 @@ from typing import NamedTuple
 import numpy as np
 
 from xrisk.functions import block_slope, prox
-from xrisk.inner.oracle import Oracles, draw, new_batch, uniform_index
+from xrisk.functions.parameters import positive
+from xrisk.inner.oracle import draw, new_batch, uniform_index
 from xrisk.problem import Problem, block_slopes
-from xrisk.solvers.base import COUPLED, check_count, check_positive, prepare_coupled, whole
+from xrisk.solvers.base import COUPLED, prepare_coupled
 from xrisk.solvers.card import FULL_PASSES, SMOOTH_INNER, SMOOTH_OUTER, MethodCard
-from xrisk.solvers.finite_sum.csvrg2 import add_reduced, snapshot_oracles
 from xrisk.solvers.method import method
 from xrisk.solvers.shared.epochs import Growing, epoch_of, settled_epoch
-from xrisk.solvers.shared.reduced import jacobians_at, mean_vjp, reduced_value, values_at
+from xrisk.solvers.shared.reduced import (
+    KeptJacobians,
+    add_reduced_vjp,
+    mean_vjp_at,
+    no_jacobians,
+    reduced_value,
+    values_at,
+)
 from xrisk.solvers.shared.tracking import average_into, first_duals
 
 
@@ -23,28 +30,28 @@ class ASCVRGState(NamedTuple):
     w_hat: np.ndarray  # the snapshot x̃
     means: np.ndarray  # (n, m) g(x̃)
     y_hat: np.ndarray  # (n, m) ∇f(gᵢ(x̃))
-    jacobians: np.ndarray  # (n, m, d) Jᵢ(x̃)
+    jacobians: KeptJacobians  # at x̃
     full: np.ndarray  # (1/n) Σ Jᵢ(x̃)ᵀ ∇f(gᵢ(x̃))
     began: int  # iterations done when the epoch began
     t: int  # iterations done
 
 
 class ASCVRG(NamedTuple):
-    """Accelerated stochastic compositional variance reduced gradient [1]_. Rule: read in public code for affine g.
+    """Accelerated stochastic compositional variance reduced gradient [1]_.
 
     Epoch e has round(5·1.5^(e−1)) iterations and begins with a full pass at x̃, the mean of the iterates of the epoch
     before. Its iterations are those of `CompositionalSVRG2`,
 
         x ← prox_{s_t r}( x − s_t (Ĵᵀ∇f(ĝ) − J̄ᵢᵀ∇f(ḡᵢ) + g̃) ),    s_t = s √(T/(2T − t)),
 
-    T = n·passes, with steps that rise from s/√2 to s in the first T iterations.
+    T = n·passes, with steps that grow from s/√2 to s in the first T iterations.
 
     Parameters
     ----------
     step : float
         Step size s; 0.4 over the largest eigenvalue of the Hessian in the public code.
     passes : int
-        Iterations, in units of n, after which the steps rise no more.
+        Iterations, in units of n, after which the steps stay constant.
     epoch : Growing(), int or SingleLoop()
         Iterations from one full pass to the next; ``⌊n^(1/3)⌋`` with ``passes=1`` is VRSC-PG.
     batch, jacobian_batch : int
@@ -52,8 +59,8 @@ class ASCVRG(NamedTuple):
 
     Notes
     -----
-    For g that is not affine the estimate Ĵ is that of VRSC-PG, put by analogy. The iterates go on where they are; it is
-    the snapshot that is a mean. Jacobians are kept for all blocks: n·m·d numbers.
+    For affine g the update is that of public code; for other g, Ĵ is that of VRSC-PG, by analogy. An epoch continues
+    from the last iterate; only the snapshot is a mean. The state keeps the Jacobians of all blocks, n·m·d numbers.
 
     References
     ----------
@@ -91,32 +98,22 @@ class ASCVRG(NamedTuple):
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "ASCVRG"]:
-        check_positive("step", self.step)
-        counts = {name: whole(name, getattr(self, name)) for name in ("passes", "jacobian_batch")}
-        for name, count in counts.items():
-            check_count(name, count)
-        problem, solver = prepare_coupled(problem, self._replace(**counts))
+        positive("step", self.step)
+        problem, solver = prepare_coupled(problem, self)
         return problem, solver._replace(epoch=settled_epoch(self.epoch, problem, 1))
 
     def init(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> ASCVRGState:
         y = first_duals(problem)
-        jacobians, full = np.zeros((*y.shape, x.size)), np.zeros(x.size)
-        return ASCVRGState(x.copy(), x.copy(), x.copy(), np.zeros_like(y), y, jacobians, full, 0, 0)
+        means, full = np.zeros_like(y), np.zeros(x.size)
+        return ASCVRGState(x.copy(), x.copy(), x.copy(), means, y, no_jacobians(problem), full, 0, 0)
 
     def pass_over(self, problem: Problem, state: ASCVRGState, rng: np.random.Generator) -> ASCVRGState:
         """The state with its snapshot at the mean of the epoch that ends here."""
         w_hat = state.w_mean.copy()
-        means, jacobians = values_at(problem, w_hat), jacobians_at(problem, w_hat)
-        y_hat, began = block_slopes(problem.outer, means), epoch_of(self.epoch, state.t)[0]
-        return ASCVRGState(
-            state.w.copy(), w_hat.copy(), w_hat, means, y_hat, jacobians, mean_vjp(jacobians, y_hat), began, state.t
-        )
-
-    def dual(self, problem: Problem, state: ASCVRGState) -> np.ndarray:
-        return state.y_hat.copy()
-
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        return snapshot_oracles(problem, self, t)
+        means, began = values_at(problem, w_hat), epoch_of(self.epoch, state.t)[0]
+        y_hat = block_slopes(problem.outer, means)
+        jacobians, full = mean_vjp_at(state.jacobians, problem, w_hat, y_hat)
+        return ASCVRGState(state.w.copy(), w_hat.copy(), w_hat, means, y_hat, jacobians, full, began, state.t)
 
 
 @method(COUPLED, {"ascvrg": ASCVRG()})
@@ -134,7 +131,7 @@ def ascvrg_steps(problem, state, solver, n_steps, rng):
         block_slope(f, value, y)
         for j in range(d):
             v[j] = full[j]
-        add_reduced(g, i, w, w_hat, other, jacobians[i], y, y_hat[i], rng, v)
+        add_reduced_vjp(jacobians, g, i, w, w_hat, other, y, y_hat[i], rng, v)
         for j in range(d):
             w[j] -= step * v[j]
         prox(r, w, step)

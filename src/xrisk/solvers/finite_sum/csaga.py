@@ -1,4 +1,4 @@
-"""C-SAGA: the samples of all inner functions at the points where each was last seen."""
+"""C-SAGA: the samples of all inner functions, each at the point where it was last drawn."""
 
 from typing import NamedTuple
 
@@ -8,12 +8,10 @@ from numba.extending import register_jitable
 from xrisk.functions import block_slope, prox
 from xrisk.inner.numbered import draw_sample, shared_count
 from xrisk.inner.oracle import (
-    Oracles,
     batch_values,
     batch_vjp,
     inner_count,
     inner_is_affine,
-    inner_samples,
     new_batch,
     uniform_index,
 )
@@ -36,7 +34,7 @@ class CSAGAState(NamedTuple):
 
 
 class CSAGA(NamedTuple):
-    """Composite SAGA for one inner map G = (1/N) Σ Gⱼ under an outer function [1]_. Rule: recalled.
+    """Composite SAGA for one inner map G = (1/N) Σ Gⱼ under an outer function [1]_.
 
     Gⱼ = (g₁ⱼ, …, gₙⱼ) has the j-th sample of every inner function, and F(z) = (1/n) Σ f(zᵢ). For a sample 𝓢 of numbers
     j, drawn with replacement::
@@ -54,10 +52,10 @@ class CSAGA(NamedTuple):
 
     Notes
     -----
-    All inner functions must have equally many samples, which is where a shared inner map comes from: transitions to any
-    of N states, pairs with any of N negatives. An iteration computes all n components of Gⱼ. What is kept are the
-    points aⱼ and the means, N·d + n·d numbers: values and Jacobians at aⱼ are computed again where the paper stores
-    them (N·n·d numbers), which doubles the calls. Of affine gᵢ the Jacobians cancel and are left out.
+    All inner functions must have equally many samples, as with a shared inner map: transitions to any of N states,
+    pairs with any of N negatives. An iteration computes all n components of Gⱼ. The state keeps the points aⱼ and the
+    means, N·d + n·d numbers. The paper stores values and Jacobians at aⱼ (N·n·d numbers); we compute them a second
+    time, which doubles the calls. For affine gᵢ the Jacobians cancel and are left out.
 
     References
     ----------
@@ -107,11 +105,6 @@ class CSAGA(NamedTuple):
     def dual(self, problem: Problem, state: CSAGAState) -> np.ndarray:
         return block_slopes(problem.outer, state.means)
 
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        sampled = 2 * t * self.batch * inner_count(problem.inner)
-        filled = inner_samples(problem.inner) if t > 0 else 0
-        return Oracles(sampled + filled, filled + (0 if inner_is_affine(problem.inner) else sampled))
-
 
 @method(COUPLED, {"c-saga": CSAGA()})
 def csaga_steps(problem, state, solver, n_steps, rng):
@@ -138,7 +131,7 @@ def csaga_steps(problem, state, solver, n_steps, rng):
             block_slope(f, u[i], slopes[i])
             means[i, 0] += change[i, 0]
             add_jacobian(jacobians[i], slopes[i], 1.0 / n, v)
-        if not inner_is_affine(g):  # else they stay what they are
+        if not inner_is_affine(g):  # else they do not change
             for b in range(solver.batch):
                 reduce_jacobians(g, w, anchors, chosen, b, slopes, jacobians, batch, part, v)
         for b in range(solver.batch):

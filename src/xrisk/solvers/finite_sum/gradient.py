@@ -7,10 +7,11 @@ import numpy as np
 
 from xrisk.compile import canonical
 from xrisk.functions import penalty_convexity
+from xrisk.functions.parameters import positive
 from xrisk.generic import generic
 from xrisk.inner.oracle import Oracles, exact_vjp, inner_samples
 from xrisk.problem import Problem, apply_prox, block_slopes, coupled, coupled_start
-from xrisk.solvers.base import Stop, check_positive, one_of, register_full_batch
+from xrisk.solvers.base import Stop, one_of, register_full_batch
 from xrisk.solvers.card import FULL_PASSES, SMOOTH_INNER, SMOOTH_OUTER, MethodCard, require
 from xrisk.solvers.method import register
 from xrisk.solvers.schedules import Decreasing, Stagewise, check_step, rate
@@ -66,7 +67,7 @@ check_acceleration = one_of(extrapolation, NoAcceleration)
 
 
 class BatchGradient(NamedTuple):
-    """Proximal gradient steps on all samples [1]_: x ← prox_{s r}( x̄ − s (1/n) Σ Jᵢ(x̄)ᵀ∇f(gᵢ(x̄)) ). Rule: read.
+    """Proximal gradient steps on all samples [1]_: x ← prox_{s r}( x̄ − s (1/n) Σ Jᵢ(x̄)ᵀ∇f(gᵢ(x̄)) ).
 
     Parameters
     ----------
@@ -75,8 +76,8 @@ class BatchGradient(NamedTuple):
     acceleration : NoAcceleration() or Nesterov()
         Whether x̄ is the iterate or extrapolated from the last two.
     tol : float
-        Where the penalty is μ-strongly convex the run ends once ‖x̄ − x⁺‖²/(2 μ s²), a bound on the gap for s ≤ 1/L, is
-        within it.
+        Where the penalty is μ-strongly convex, the run ends once ‖x̄ − x⁺‖²/(2 μ s²) is at most ``tol``; for s ≤ 1/L
+        this bounds the gap.
 
     References
     ----------
@@ -103,7 +104,7 @@ class BatchGradient(NamedTuple):
         return MethodCard(
             "batch gradient",
             "Beck and Teboulle 2009; Beck 2017",
-            "verified",
+            "as published",
             values="all",
             gradients="all",
             rate="κ log 1/ε or 1/ε, with momentum √κ log 1/ε (restarted) or 1/√ε",
@@ -112,7 +113,7 @@ class BatchGradient(NamedTuple):
         )
 
     def prepare(self, problem: Problem) -> tuple[Problem, "BatchGradient"]:
-        check_positive("tol", self.tol)
+        positive("tol", self.tol)
         check_acceleration("acceleration", self.acceleration)
         require(problem, self.card())
         solver = canonical(self)

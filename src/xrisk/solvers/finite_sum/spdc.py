@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from xrisk.functions import prox
-from xrisk.inner.oracle import Oracles, batch_value, batch_vjp, draw, exact_vjp, inner_count, inner_samples, new_batch
+from xrisk.inner.oracle import batch_value, batch_vjp, draw, exact_vjp, inner_count, new_batch
 from xrisk.problem import Problem
 from xrisk.solvers.base import COUPLED
 from xrisk.solvers.card import FULL_PASSES, LIPSCHITZ_INNER, SINGLE_SAMPLES, SMOOTH_OUTER, STRONGLY_CONVEX, MethodCard
@@ -26,7 +26,7 @@ class SPDCState(NamedTuple):
 
 
 class SPDC(NamedTuple):
-    """Stochastic primal-dual coordinate method [1]_, Algorithm 1 with mini-batches. Rule: recalled.
+    """Stochastic primal-dual coordinate method [1]_, Algorithm 1 with mini-batches.
 
     For gᵢ(x) = ⟨aᵢ, x⟩ − bᵢ and a sample of S blocks i::
 
@@ -81,7 +81,7 @@ class SPDC(NamedTuple):
             "SPDC",
             "Zhang and Xiao 2015, Algorithm 1",
             "recalled",
-            values="S, a full pass",
+            values="S",
             gradients="S, a full pass",
             rate="strongly convex: (n/S + √(nκ/S)) log 1/ε, κ = R²L_f/μ",
             needs=(FULL_PASSES, SINGLE_SAMPLES),
@@ -97,10 +97,6 @@ class SPDC(NamedTuple):
         full = np.zeros(state.w.size)
         exact_vjp(problem.inner, state.w, state.y / state.y.size, full)
         return state._replace(full=full)
-
-    def oracles(self, problem: Problem, t: int) -> Oracles:
-        sampled = t * (self.blocks or 0)
-        return Oracles(sampled, sampled + (inner_samples(problem.inner) if t > 0 else 0))
 
 
 @method(COUPLED, {"spdc": SPDC()})

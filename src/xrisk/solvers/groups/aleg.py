@@ -1,10 +1,11 @@
-"""ALEG: variance-reduced mirror-prox on parameters and weights, every group sampled at every step."""
+"""ALEG: variance-reduced mirror-prox on parameters and weights; every step samples every group."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from xrisk.functions import kl_project_logs, prox, risk_cap
+from xrisk.functions.parameters import below_one
 from xrisk.inner.oracle import (
     batch_values,
     batch_vjp,
@@ -44,11 +45,11 @@ class ALEGState(NamedTuple):
 
 
 class ALEG(NamedTuple):
-    """Variance-reduced mirror-prox for empirical group DRO [1]_, by the scheme of [2]_. Rule: reconstructed.
+    """Variance-reduced mirror-prox for empirical group DRO [1]_, by the scheme of [2]_.
 
     On min over w of max over q in Q of Σ qᵢgᵢ(w) + r(w), Q = {q on the simplex: qᵢ ≤ κ}, every gᵢ a finite sum. An
     epoch of K iterations begins with a full pass at the means ŵ, q̂ over the epoch before, and log q̄ is the mean of the
-    logarithms there. Of the pass, û = g(ŵ) and Ĝ = Σ q̂ᵢ∇gᵢ(ŵ). Then, with a batch of every group i::
+    logarithms there. The pass gives û = g(ŵ) and Ĝ = Σ q̂ᵢ∇gᵢ(ŵ). Then, with a batch of every group i::
 
         w̃ = (1 − p) w_t + p ŵ                 log q̃ = (1 − p) log q_t + p log q̄
         w′ = prox_{s r}( w̃ − s Ĝ )            q′ = KL-projection onto Q of q̃ ⊙ exp(η û)
@@ -63,23 +64,24 @@ class ALEG(NamedTuple):
     dual_step : float or schedule
         Step size η of the weights.
     epoch : int, optional
-        Iterations from one full pass to the next, K; by default as many as sample as much as a pass sees.
+        Iterations from one full pass to the next, K; by default as many as draw the number of samples that a pass
+        reads.
     anchor : float, optional
-        Pull p towards the means of the last epoch, below 1; by default 1/(K + 1).
+        Weight p of the means of the last epoch, below 1; by default 1/(K + 1).
     batch : int
         Samples per group B.
     average : UniformAverage(), LastIterate(), PolynomialAverage(), …
-        What is reported, of the middle points (w′, q′). The theorem is about an average of all of them; where r is
-        strongly convex the last one is seen to be nearer.
+        What is reported, of the middle points (w′, q′). The theorem is about an average of all of them; if r is
+        strongly convex, the last one is closer in experiments.
 
     Notes
     -----
-    Of [1]_ the abstract was read, which tells the parts: an epoch's snapshot and its mirror image are means over the
-    iterates, one index shifted; all groups are sampled and all are reduced; learning rates may change. How they fit
-    together is recalled from [2]_, whose Algorithm 2 this is with one sample of each group as the random index. The
-    means of an epoch are uniform ones here; with steps that change within an epoch those of [1]_ have weights. The
-    paper has κ = 1, a domain where we take the proximal step of r, and B = 1; p is 1/K in [2]_, which leaves nothing of
-    w_t where K = 1. It stores five vectors of the size of w and seven of n numbers.
+    We read only the abstract of [1]_, which names the parts: the snapshot of an epoch and its mirror image are means
+    over the iterates, shifted by one index; all groups are sampled and variance-reduced; learning rates may change. How
+    the parts fit together is recalled from [2]_: this is its Algorithm 2 with one sample of each group as the random
+    index. Our means of an epoch are uniform; those of [1]_ have weights if steps change within an epoch. The paper has
+    κ = 1, a domain where we take the proximal step of r, and B = 1. In [2]_ p is 1/K, which removes w_t entirely if
+    K = 1. The state has five vectors of the size of w and seven of n numbers.
 
     References
     ----------
@@ -123,8 +125,7 @@ class ALEG(NamedTuple):
         sampled = inner_count(problem.inner) * solver.batch
         epoch = settled_epoch(None if self.epoch is None else whole("epoch", self.epoch), problem, sampled)
         anchor = 1.0 / (epoch + 1) if solver.anchor is None else solver.anchor
-        if not (isinstance(anchor, float) and 0.0 <= anchor < 1.0):
-            raise ValueError(f"anchor must be at least 0 and below 1, got {self.anchor!r}")
+        below_one("anchor", anchor)
         return problem, solver._replace(epoch=epoch, anchor=anchor)
 
     def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> ALEGState:

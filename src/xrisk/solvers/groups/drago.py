@@ -1,4 +1,4 @@
-"""Drago: primal and dual steps on tables that are refreshed in turn and corrected at random."""
+"""Drago: primal and dual steps on tables, which are refreshed in turn and corrected at random parts."""
 
 from typing import Any, NamedTuple
 
@@ -6,6 +6,7 @@ import numpy as np
 from numba.extending import register_jitable
 
 from xrisk.functions import prox, risk_is_support, risk_project, risk_weights
+from xrisk.functions.parameters import non_negative
 from xrisk.inner.numbered import draw_part, part_count, sample_parts
 from xrisk.inner.oracle import Oracles, batch_value, batch_vjp, inner_count, new_batch, uniform_index
 from xrisk.problem import Problem
@@ -22,7 +23,7 @@ class DragoState(NamedTuple):
     q: np.ndarray  # (n,) weights
     u: np.ndarray  # (n,) values of the groups by the table
     total: np.ndarray  # Σ q̂ᵢ∇gᵢ by the table
-    fresh: np.ndarray  # gradient of the part last visited, which the table has not yet
+    fresh: np.ndarray  # gradient of the part last visited, not yet in the table
     values: np.ndarray  # (parts,) table of values
     weights: np.ndarray  # (parts,) table of weights of the groups
     grads: np.ndarray  # (parts, d) table of gradients
@@ -31,12 +32,12 @@ class DragoState(NamedTuple):
 
 
 class Drago(NamedTuple):
-    """Primal-dual steps with coupled variance reduction [1]_. Rule: recalled; its parts read in the authors' code.
+    """Primal-dual steps with coupled variance reduction [1]_. Its parts are those of the authors' code.
 
-    On min over w of max over q of Σ qᵢgᵢ(w) − ρ*(q) + r(w). The rows of all groups stand in C parts of B rows, and the
-    value of a group is the sum of a_c g_c over its own, g_c the mean loss of a part. Tables hold a value ℓ̂, a weight q̂
-    and a gradient ĝ of every part. In an iteration k is the next part in turn, i and j are random ones; q_c is the
-    weight of the group that a part is of, and e_c its unit vector::
+    On min over w of max over q of Σ qᵢgᵢ(w) − ρ*(q) + r(w). The rows of all groups are divided into C parts of B rows.
+    The value of a group is the sum of a_c g_c over its parts, with g_c the mean loss of a part. Tables hold a value ℓ̂,
+    a weight q̂ and a gradient ĝ of every part. In an iteration, k is the next part in turn, i and j are random ones;
+    q_c is the weight of the group of a part, and e_c its unit vector::
 
         v = Σ_c a_c q̂_c ĝ_c + θ C a_i (q_{t,i} ∇g_i(w_t) − q̂′_i ĝ′_i)     q̂′, ĝ′: the tables an iteration before
         w_{t+1} = prox_{s r}( w_t − s v )
@@ -51,12 +52,12 @@ class Drago(NamedTuple):
     track : float or schedule
         Weight γ of the new values: a dual step of size γ/(1 − γ) under the divergence of ρ*.
     theta : float
-        Weight θ of what is sampled.
+        Weight θ of the sampled corrections.
     batch : int
         Rows of a part, B.
     smoothing : float
-        ν > 0 adds the price (ν/n) Σ ½(n qᵢ − 1)² to the maximum or a CVaR, which have none of their own, and the method
-        minimises that: at most ν (1/α − 1)/2 less, ν (n − 1)/2 for the maximum. 0 for other risks.
+        ν > 0 adds the price (ν/n) Σ ½(n qᵢ − 1)² to a CVaR or the maximum, which have no price themselves. This lowers
+        the risk by at most ν (1/α − 1)/2, for the maximum ν (n − 1)/2. 0 for other risks.
     average : LastIterate(), UniformAverage(), PolynomialAverage(), …
         What is reported.
 
@@ -65,13 +66,13 @@ class Drago(NamedTuple):
     The paper's losses are those of single rows under any convex set of their weights; here the set gives all rows of a
     group the same weight, and r is any penalty with a prox. Its one constant α sets s = α(1 + α)/μ, θ = 1/(1 + α) and
     γ/(1 − γ) = α(1 + α), and its first steps are longer, from an infinite one down to these. It also draws w_{t+1}
-    towards the last iterates of all parts, each by a weight of the order of 1/n² that the authors' code calls
-    essentially zero; we leave it out. That q̂′ and ĝ′ are the tables of an iteration before is recalled from the paper;
-    those of the code are a visit before, which takes twice the room and was slower where we tried it. The divergence of
-    ρ* is taken at its slope z_t at q_t, as in dual averaging; where weights are 0 the paper's is another.
+    towards the last iterates of all parts, with weights of the order of 1/n² that the authors' code calls essentially
+    zero; we leave this out. That q̂′ and ĝ′ are the tables one iteration before is recalled from the paper; the code
+    uses those one visit before, which takes twice the memory and was slower in our trials. The divergence of ρ* is
+    taken at its slope z_t at q_t, as in dual averaging; where weights are 0 the paper's differs.
 
-    The tables take (d + 2) numbers for every B rows. The first iteration fills them. Places of a part that has fewer
-    than B rows count as oracle calls.
+    The tables take (d + 2) numbers for every B rows. The first iteration fills them. A part with fewer
+    than B rows counts as B oracle calls.
 
     References
     ----------
@@ -111,8 +112,6 @@ class Drago(NamedTuple):
 
     def prepare(self, problem: Problem) -> tuple[Problem, "Drago"]:
         problem, solver = prepare_as_stated(problem, self)
-        if not (isinstance(solver.smoothing, float) and 0.0 <= solver.smoothing < np.inf):
-            raise ValueError(f"smoothing must be finite and not negative, got {self.smoothing!r}")
         if risk_is_support(problem.outer) != (solver.smoothing > 0.0):
             right = "positive for a risk with a kink" if solver.smoothing == 0.0 else "0 for a smooth risk"
             raise ValueError(f"smoothing must be {right}, got {self.smoothing} for {type(problem.outer).__name__}")
@@ -148,7 +147,7 @@ def fill_tables(g, state, parts, batch):
 
 @register_jitable
 def write_dual(rho, z, smoothing, q):
-    """argmax ⟨q, z⟩ − ρ*(q) − (ν/n) Σ ½(n qᵢ − 1)², where only one of the two prices is not zero."""
+    """argmax ⟨q, z⟩ − ρ*(q) − (ν/n) Σ ½(n qᵢ − 1)², where one of the two prices is zero."""
     if smoothing == 0.0:
         risk_weights(rho, z, q)
     else:
@@ -157,7 +156,7 @@ def write_dual(rho, z, smoothing, q):
         risk_project(rho, q)
 
 
-@method(AS_STATED, {"drago": Drago(), "drago-smoothed": Drago(smoothing=0.005)})
+@method(AS_STATED, {"drago": Drago(), "drago-smoothed": Drago(smoothing=0.005)}, smoothing=non_negative)
 def drago_steps(problem, state, solver, n_steps, rng):
     w, z, q, u, total, fresh, values, weights, grads, w_mean, t0 = state
     g, rho, r = problem

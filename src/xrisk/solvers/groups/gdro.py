@@ -1,17 +1,17 @@
-"""GDRO-EXP3P and GDRO-TINF: gradient descent against a bandit, who learns of one group per step."""
+"""GDRO-EXP3P and GDRO-TINF: gradient descent against a bandit that observes one group per step."""
 
 import math
-import numbers
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from xrisk.functions import kl_project_logs, prox, risk_cap
+from xrisk.functions.parameters import checks, from_zero_to_one, non_negative, positive
 from xrisk.functions.special import clip
 from xrisk.generic import generic
 from xrisk.inner.oracle import batch_value, batch_vjp, draw, inner_count, new_batch
 from xrisk.problem import Problem
-from xrisk.solvers.base import AS_STATED, check_positive
+from xrisk.solvers.base import AS_STATED
 from xrisk.solvers.card import MAXIMUM, SUPPORT_RISK, MethodCard
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, Stagewise, UniformAverage, average_weight, rate
@@ -39,6 +39,7 @@ def bandit_facts(bandit):
     """What a `MethodCard` says of the game with this bandit."""
 
 
+@checks(bias=non_negative, exploration=from_zero_to_one)
 class EXP3P(NamedTuple):
     """Exponential weights q̃ of estimated losses, optimistic about groups that are rarely drawn [1]_.
 
@@ -47,9 +48,9 @@ class EXP3P(NamedTuple):
     Parameters
     ----------
     bias : float
-        β, in units of the loss; √(log n/(nT)) in theory.
+        β, in units of the loss; the theory has √(log n/(nT)).
     exploration : float
-        γ; √(n log(n)/T) in theory.
+        γ; the theory has √(n log(n)/T).
 
     References
     ----------
@@ -60,14 +61,8 @@ class EXP3P(NamedTuple):
     bias: float = 0.0005
     exploration: float = 0.02
 
-    def check(self) -> None:
-        """Refuse a negative bias, and shares of exploration outside [0, 1]."""
-        if not (isinstance(self.bias, numbers.Real) and 0.0 <= self.bias < np.inf):
-            raise ValueError(f"bias must not be negative, got {self.bias!r}")
-        if not (isinstance(self.exploration, numbers.Real) and 0.0 <= self.exploration <= 1.0):
-            raise ValueError(f"exploration must lie between 0 and 1, got {self.exploration!r}")
 
-
+@checks(top=positive)
 class TINF(NamedTuple):
     """Mirror descent under the entropy −2 Σ √q_k of Tsallis.
 
@@ -76,14 +71,10 @@ class TINF(NamedTuple):
     Parameters
     ----------
     top : float
-        What losses are measured from: at least the largest that is sampled.
+        Upper bound on sampled losses, from which they are measured.
     """
 
     top: float = 1.0
-
-    def check(self) -> None:
-        """Refuse a top that is not positive."""
-        check_positive("top", self.top)
 
 
 bandit_start.of(EXP3P)(lambda bandit, n: equal_logs(n))
@@ -126,8 +117,9 @@ def _(bandit, mirror, q):
 @bandit_learn.of(TINF)
 def _(bandit, mirror, q, i, loss, dual_step, cap):
     mirror[i] += dual_step * (bandit.top - clip(loss, 0.0, bandit.top)) / q[i]
-    # the smallest coordinate becomes x, between 1 and √n, and the others keep their distance: beside large ones λ would
-    # lose digits. Σ (x + distance)⁻² − 1 is convex and falls, so that from where it is positive Newton goes not too far
+    # solved for the smallest coordinate x, between 1 and √n, with the distances of the others fixed: next to large ones
+    # λ would lose digits. Σ (x + distance)⁻² − 1 is convex and decreasing: where it is positive, Newton's steps do not
+    # overshoot
     smallest = mirror.min()
     x = smallest
     for _ in range(100):
@@ -152,7 +144,7 @@ class GDROState(NamedTuple):
 
 
 class GDRO(NamedTuple):
-    """No-regret play for the worst groups [1]_: GDRO-EXP3P and GDRO-TINF. Rule: recalled; TINF reconstructed.
+    """No-regret play for the worst groups [1]_: GDRO-EXP3P and GDRO-TINF.
 
     On min over w of max over q in Q of Σ qᵢgᵢ(w) + r(w), Q = {q on the simplex: qᵢ ≤ κ}; of one group i ~ q_t, with
     a batch 𝓑 of it::
@@ -173,24 +165,25 @@ class GDRO(NamedTuple):
     batch : int
         Samples of the group, B.
     average : UniformAverage(), PolynomialAverage(), LastIterate(), …
-        What is reported, of the parameters and of the weights alike; the theorem is about the uniform average.
+        What is reported, of the parameters and of the weights; the theorem is about the uniform average.
 
     Notes
     -----
-    That descent plays against a bandit, EXP3.P or one of Tsallis' entropy, is in summaries of the paper; its algorithm
-    boxes were not at hand. EXP3.P is that of Bubeck and Cesa-Bianchi. TINF is put together from its principle: its
-    bandit needs losses that are not negative, so the losses of the groups count as what they are below ``top``, and
-    those above it as ``top``.
+    Summaries of the paper say that descent plays against a bandit, EXP3.P or one with Tsallis' entropy; we did not have
+    its algorithm boxes. EXP3.P is that of Bubeck and Cesa-Bianchi. TINF is reconstructed from its principle: its bandit
+    needs losses that are not negative, so a group's loss counts as its distance below ``top``, and losses above
+    ``top`` count as ``top``.
 
-    κ is 1 for the maximum, 1/(αn) for CVaR. A group drawn by q in Q has an unbiased gradient there too, and mixing with
-    equal weights stays in Q: the projection is all that CVaR adds. It is ours, how the paper treats such sets not being
-    established, and TINF is left with the maximum. β makes EXP3P's bounds hold with high probability: it raises what is
-    expected of a group by β/q_k, the more the rarer it is drawn, and γ draws all weights towards equal ones. What is
-    reached is optimal up to O(nβ + γ), both of which theory lets fall with the number of iterations. Losses of EXP3P
-    may be of any size; the larger they are the smaller must η be.
+    κ is 1 for the maximum, 1/(αn) for CVaR. A group drawn with q in Q has an unbiased gradient for CVaR too, and
+    mixing with equal weights stays in Q, so CVaR only adds the projection. This is ours; we do not know how the paper
+    treats such sets. TINF takes only the maximum. β makes EXP3P's bounds hold with high probability: it raises the
+    estimate of a group by β/q_k, the more the rarer the group is drawn. γ draws all weights towards equal ones. The
+    limit is optimal up to O(nβ + γ); the theory lets both decrease with the number of iterations. Losses of EXP3P may
+    have any size; the larger they are, the smaller η must be.
 
-    Kept are two numbers per group; an iteration takes O(n) operations, under a CVaR O(n log n). The paper projects on a
-    domain, where we take the proximal step of r, and has B = 1. `NOL` is the same game with another bandit, Exp3-IX.
+    The state has two numbers per group; an iteration takes O(n) operations, under a CVaR O(n log n). The paper projects
+    on a domain, where we take the proximal step of r, and has B = 1. `NOL` is the same game with another bandit,
+    Exp3-IX.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""LSVRG: variance-reduced steps under the weights that a risk had at the last full pass."""
+"""LSVRG: variance-reduced steps under the weights of the risk at the last full pass."""
 
 from typing import Any, NamedTuple
 
@@ -34,7 +34,7 @@ class LSVRGState(NamedTuple):
 
 
 class LSVRG(NamedTuple):
-    """SVRG for spectral risks [1]_. Rule: recalled.
+    """SVRG for spectral risks [1]_.
 
     At the start of every epoch ŵ = w_t, a full pass gives the weights q of ρ at g(ŵ), and Ĝ = Σ qᵢ∇gᵢ(ŵ). Then for a
     sample of blocks i, with a batch 𝓑 of each::
@@ -46,7 +46,7 @@ class LSVRG(NamedTuple):
     step : float or schedule
         Step size s.
     epoch : int, Growing() or SingleLoop(), optional
-        Iterations from one full pass to the next; by default as many as sample as much as a pass sees.
+        Iterations from one full pass to the next; by default as many as draw the number of samples that a pass reads.
     blocks : int, optional
         Blocks per iteration S; by default 8, or all of them if there are fewer.
     batch : int
@@ -56,9 +56,9 @@ class LSVRG(NamedTuple):
 
     Notes
     -----
-    The paper's blocks are single rows, B = S = 1, and its penalty is a part of the gradient; ours may be means over
-    groups, known by samples, and the penalty is in the prox. Weights stand still within an epoch: under a risk with a
-    kink (the maximum, CVaR) they may jump from one to the next, and the method need not converge.
+    The paper's blocks are single rows, B = S = 1, and its penalty is part of the gradient. Our blocks may be sampled
+    means over groups, and the penalty enters by its prox. Weights are fixed within an epoch; under a risk with a kink
+    (the maximum, CVaR) they may jump between epochs, and the method need not converge.
 
     References
     ----------

@@ -1,14 +1,15 @@
-"""NOL: no-regret play of a bandit, who picks one group per step, against gradient descent."""
+"""NOL: a bandit picks one group per step and plays against gradient descent."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from xrisk.functions import normalise_logs, prox
+from xrisk.functions.parameters import positive
 from xrisk.functions.special import clip
 from xrisk.inner.oracle import batch_value, batch_vjp, draw, inner_count, new_batch
 from xrisk.problem import Problem
-from xrisk.solvers.base import AS_STATED, check_positive
+from xrisk.solvers.base import AS_STATED
 from xrisk.solvers.card import MAXIMUM, MethodCard
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, Stagewise, UniformAverage, average_weight, rate
@@ -24,7 +25,7 @@ class NOLState(NamedTuple):
 
 
 class NOL(NamedTuple):
-    """Non-oblivious online learning for the worst group [1]_, Algorithm 2. Rule: recalled.
+    """Non-oblivious online learning for the worst group [1]_, Algorithm 2.
 
     On min over w of max over q on the simplex of Σ qᵢgᵢ(w) + r(w); of one group i ~ q_t, with a batch 𝓑 of it and its
     loss ℓ = gᵢ(w_t; 𝓑)/scale in [0, 1]::
@@ -39,21 +40,21 @@ class NOL(NamedTuple):
     dual_step : float or schedule
         Step size η of the weights.
     scale : float
-        What losses are divided by: at least the largest that is sampled.
+        Upper bound on sampled losses, by which they are divided.
     batch : int
         Samples of the group, B.
     average : UniformAverage(), PolynomialAverage(), LastIterate(), …
-        What is reported, of the parameters and of the weights alike; the theorem is about the uniform average.
+        What is reported, of the parameters and of the weights; the theorem is about the uniform average.
 
     Notes
     -----
-    The bandit is Exp3-IX: η/2 in the denominator is its implicit exploration, which draws the weights towards equal
-    ones by O(nη). It needs losses in [0, 1], of which the problem does not tell a bound, so that ``scale`` has to. A
-    loss above it counts as ``scale`` for the weights, one below 0 as 0, and then the method is that for the cut
-    losses: with a scale too small it takes bad groups for equally bad. With one too large it is slow: what counts is
-    η/scale. Gradients are neither scaled nor cut. Only the maximum of the inner values has such a bandit; a CVaR of
-    more than one group is refused. The paper projects on a domain, where we take the proximal step of r, and has B = 1.
-    An iteration takes O(n) operations. The paper's step sizes are in `xrisk.solvers.theory.nol_setting`.
+    The bandit is Exp3-IX: η/2 in the denominator is its implicit exploration, which draws the weights
+    towards equal ones by O(nη). It needs losses in [0, 1]; the problem knows no bound on them, so ``scale`` must be
+    given. For the weights, losses are clipped to [0, scale]: if ``scale`` is too small, bad groups look equally bad. If
+    it is too large, the method is slow, as only η/scale matters. Gradients are neither scaled nor clipped. Only the
+    maximum of the inner values has such a bandit; a CVaR of more than one group is refused. The paper projects on a
+    domain, where we take the proximal step of r, and has B = 1. An iteration takes O(n) operations. The paper's step
+    sizes are in `xrisk.solvers.theory.nol_setting`.
 
     References
     ----------
@@ -95,7 +96,7 @@ class NOL(NamedTuple):
         return NOLState(w.copy(), logq, w.copy(), np.exp(logq), 0)
 
 
-@method(AS_STATED, {"nol": NOL()}, scale=check_positive)
+@method(AS_STATED, {"nol": NOL()}, scale=positive)
 def nol_steps(problem, state, solver, n_steps, rng):
     w, logq, w_mean, q_mean, t0 = state
     g, r = problem.inner, problem.penalty

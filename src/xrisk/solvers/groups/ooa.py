@@ -1,4 +1,4 @@
-"""OOA: online group DRO; the weights of all groups from the losses of a few."""
+"""OOA: online group DRO: the weights of all groups follow from the losses of a few."""
 
 import math
 from typing import Any, NamedTuple
@@ -33,7 +33,7 @@ class OOAState(NamedTuple):
 
 
 class OOA(NamedTuple):
-    """Online optimisation of the worst groups [1]_, Algorithm 1; capped as in [2]_, section 7. Rule: read.
+    """Online optimisation of the worst groups [1]_, Algorithm 1; capped as in [2]_, section 7.
 
     On min over w of max over q in Q of Σ qᵢgᵢ(w) + r(w), Q = {q on the simplex: qᵢ ≤ κ}, for a sample of S groups i::
 
@@ -52,14 +52,14 @@ class OOA(NamedTuple):
     batch : int
         Samples per group B.
     average : UniformAverage(), PolynomialAverage(), LastIterate(), …
-        What is reported, of the parameters and of the weights alike; the theorem is about the uniform average.
+        What is reported, of the parameters and of the weights; the theorem is about the uniform average.
 
     Notes
     -----
     κ is 1 for the maximum, 1/(αn) for CVaR; the projection is exact, O(n log n) per iteration. Where αn is not whole,
-    the last group counts fractionally, as in the objective. The gradient has the new weights, which have seen the same
-    batch: it is biased by O(η), unlike that of `SMD`. The authors' code leaves the factors n/S to the step sizes.
-    Risks with a price on q (χ², KL) are refused: their dual step is another one. The paper has no r and no B; its step
+    the last group counts fractionally, as in the objective. The gradient uses the new weights, which depend on the same
+    batch, so it is biased by O(η), unlike that of `SMD`. The authors' code leaves the factors n/S to the step sizes.
+    Risks with a price on q (χ², KL) are refused: their dual step differs. The paper has no r and no B; its step
     sizes are in `xrisk.solvers.theory.ooa_setting`.
 
     References
@@ -91,7 +91,7 @@ class OOA(NamedTuple):
         return MethodCard(
             "OOA",
             "Sagawa et al. 2020, Algorithm 1; ALEXR, section 7",
-            "verified",
+            "as published",
             values="SB",
             gradients="SB",
             rate="convex n²(log n)/ε² in the duality gap, for bounded losses",

@@ -1,4 +1,4 @@
-"""Prospect: tables of the losses, slopes and weights last seen of every sample take bias and noise out of a step."""
+"""Prospect: tables of the last loss, slope and weight of every sample remove bias and noise from a step."""
 
 from typing import Any, NamedTuple
 
@@ -7,11 +7,12 @@ from numba.extending import register_jitable
 
 from xrisk.compile import canonical
 from xrisk.functions import MaxRisk, prox, risk_project, risk_weights
+from xrisk.functions.parameters import positive
 from xrisk.inner.numbered import add_sample, sample_range, sample_share, sample_slopes
 from xrisk.inner.oracle import inner_count, inner_samples, uniform_index
 from xrisk.inner.passes import score_count
 from xrisk.problem import Problem, is_risk
-from xrisk.solvers.base import AS_STATED, check_positive, prepare_as_stated
+from xrisk.solvers.base import AS_STATED, prepare_as_stated
 from xrisk.solvers.card import SMOOTH_INNER, SMOOTH_OUTER, STRONGLY_CONVEX, SUPPORT_RISK, MethodCard, Need
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, LastIterate, Stagewise, average_weight, rate
@@ -49,9 +50,9 @@ class ProspectState(NamedTuple):
 
 
 class Prospect(NamedTuple):
-    """Bias and variance reduction for spectral risks [1]_, section 3. Rule: read.
+    """Bias and variance reduction for spectral risks [1]_, section 3.
 
-    Of every sample k of group i there is a table: its loss l_k, gradient g_k and weight ρ_k when it was last seen.
+    Tables hold the loss l_k, gradient g_k and weight ρ_k of every sample k of group i when it was last drawn.
     In an iteration, with a_k the share of a sample in its group::
 
         q = weights of the risk at the group means Σ a_k l_k of the table
@@ -62,10 +63,10 @@ class Prospect(NamedTuple):
     Parameters
     ----------
     step : float or schedule
-        Step size s, the one number to tune.
+        Step size s, the only number to tune.
     smoothing : float, optional
-        ν of the cost (ν n/2) ‖q − 1/n‖² of moving the weights, half of ν times their χ²-divergence from equal ones.
-        For the maximum and CVaR, which it moves by ν(κn − 1)/2 at most, κ the largest weight of a group.
+        ν of the cost (ν n/2) ‖q − 1/n‖² of unequal weights, half of ν times their χ²-divergence from equal ones. For
+        the maximum and CVaR, which it changes by at most ν(κn − 1)/2, with κ the largest weight of a group.
     blocks : int, optional
         Groups per iteration S; by default 8, or all of them if there are fewer.
     batch : int
@@ -75,16 +76,17 @@ class Prospect(NamedTuple):
 
     Notes
     -----
-    The paper's risk is one of single rows, which here are groups of one, and B = S = 1. A risk of group means is one of
-    the rows too, in which row k has the weight a_k qᵢ: we keep the table by row, so that a batch leaves no error in the
-    means and the gap falls linearly for groups of any size. A table of batches by group would keep their noise.
+    The paper's risk is over single rows, which here are groups of one row, with B = S = 1. A risk of group
+    means is also a risk of rows, in which row k has the weight a_k qᵢ. Our tables are by row, so a batch leaves no
+    error in the means and the gap falls linearly for groups of any size; a table of batches by group would keep their
+    noise.
 
-    Kept are 2N numbers and one more per sample and score: of N rows of a linear model 3N, never N×d gradients. The
-    first iteration makes a pass to fill them; each takes O(n log n + d) operations beside its samples. Inner functions
-    without numbered samples (pairs, simulations) have no such tables and are refused.
+    The tables take 2N numbers and one more per sample and score: 3N for N rows of a linear model, never N×d gradients.
+    The first iteration fills them by a pass; each iteration takes O(n log n + d) operations besides its samples. Inner
+    functions without numbered samples (pairs, simulations) are refused.
 
-    The theorem draws a second row for the table of losses. The authors' experiments and code use the same one, as we
-    do, and keep the weight that the step was made with. Without ``smoothing`` the weights of a maximum or a CVaR jump,
+    The theorem draws a second row for the table of losses. The authors' experiments and code use the same row, as we
+    do, and keep the weight used in the step. Without ``smoothing`` the weights of a maximum or a CVaR jump,
     and the method need not converge unless the values at the optimum differ. The penalty is in the prox, as one of the
     authors' options has it.
 
@@ -115,7 +117,7 @@ class Prospect(NamedTuple):
         return MethodCard(
             "Prospect",
             "Mehta et al. 2024, section 3, and the authors' code",
-            "verified",
+            "as published",
             values="SB, a full pass",
             gradients="SB, a full pass",
             rate="linear; for rows under a high price on q, (n + κ n max q) log(1/ε) in ‖w − w*‖² for conditioning κ",
@@ -127,7 +129,7 @@ class Prospect(NamedTuple):
         problem, solver = prepare_as_stated(problem, self)
         if self.smoothing is None:
             return problem, solver
-        check_positive("smoothing", self.smoothing)
+        positive("smoothing", self.smoothing)
         return canonical(problem._replace(outer=ShiftCost(problem.outer, float(self.smoothing)))), solver
 
     def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> ProspectState:
@@ -162,7 +164,7 @@ def prospect_steps(problem, state, solver, n_steps, rng):
             group[b], sample[b], loss[b] = i, p, sample_slopes(g, p, w, seen[b])
             weigh_change(q[i], seen[b], weights[p], slopes[p], change)
             add_sample(g, p, change, n * (high - low) * sample_share(g, i, p) / drawn, v)
-        for b in range(drawn):  # of a sample drawn twice the second change is none
+        for b in range(drawn):  # if a sample is drawn twice, its second change is zero
             i, p = group[b], sample[b]
             share = sample_share(g, i, p)
             weigh_change(q[i], seen[b], weights[p], slopes[p], change)

@@ -1,4 +1,4 @@
-"""SMD: mirror descent on the parameters, mirror ascent on the weights, every group sampled at every step."""
+"""SMD: mirror descent on the parameters, mirror ascent on the weights; every step samples every group."""
 
 from typing import Any, NamedTuple
 
@@ -17,12 +17,12 @@ from xrisk.solvers.shared.weights import equal_logs, pick, raised, write_weights
 
 @generic
 def gradient_shares(gradient, q, rng, share):
-    """Write what the gradient of each group counts in an iteration, q in expectation."""
+    """Write the weights of the groups' gradients in an iteration; their expectation is q."""
 
 
 @generic
 def gradient_is_single(gradient):
-    """Whether one group's gradient is all that is asked for."""
+    """Whether an iteration takes the gradient of one group only."""
 
 
 class EveryGroup(NamedTuple):
@@ -59,7 +59,7 @@ class SMDState(NamedTuple):
 
 
 class SMD(NamedTuple):
-    """Stochastic mirror descent for group DRO [1]_, as described in [2]_, section 7. Rule: recalled.
+    """Stochastic mirror descent for group DRO [1]_, as described in [2]_, section 7.
 
     On min over w of max over q in Q of Σ qᵢgᵢ(w) + r(w), Q = {q on the simplex: qᵢ ≤ κ}, with a batch of every
     group i::
@@ -79,12 +79,12 @@ class SMD(NamedTuple):
     gradient : EveryGroup() or DrawnGroup()
         All gradients, or that of one group drawn by its weight.
     average : UniformAverage(), PolynomialAverage(), LastIterate(), …
-        What is reported, of the parameters and of the weights alike; the theorem is about the uniform average.
+        What is reported, of the parameters and of the weights; the theorem is about the uniform average.
 
     Notes
     -----
     κ is 1 for the maximum, 1/(αn) for CVaR; the projection is exact, O(n log n). Risks with a price on q (χ², KL) are
-    refused: their dual step is another one. The paper projects on a domain, where we take the proximal step of r, and
+    refused: their dual step differs. The paper projects on a domain, where we take the proximal step of r, and
     has B = 1. Averages are over (w_1, q_1), …, (w_T, q_T); the theorem's begin at the start and end one earlier. Its
     step sizes are in `xrisk.solvers.theory.smd_setting`.
 

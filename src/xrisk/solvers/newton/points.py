@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.functions.parameters import positive
 from xrisk.functions.smoothing import plain_loss, smoothable_loss
 from xrisk.inner.oracle import inner_dim
 from xrisk.inner.passes import (
@@ -20,7 +21,7 @@ from xrisk.inner.passes import (
 )
 from xrisk.inner.visitors import SmoothedTerms
 from xrisk.problem import Problem, penalty_at
-from xrisk.solvers.base import Stop, check_positive
+from xrisk.solvers.base import Stop
 from xrisk.solvers.newton.algebra import positive_or_one
 from xrisk.solvers.newton.barrier import Barrier, barrier_gradient, barrier_short, gradient_cost, interior_start
 from xrisk.solvers.newton.coupling import (
@@ -221,8 +222,8 @@ def stationarity(task: SmoothedProblem, point: Point, grad: np.ndarray, slopes: 
 
 def check_smoothing(solver: Any) -> None:
     """Refuse a tolerance or a first smoothing that is not positive."""
-    check_positive("tol", solver.tol)
-    check_positive("smoothing", solver.smoothing)
+    positive("tol", solver.tol)
+    positive("smoothing", solver.smoothing)
 
 
 def line_search(

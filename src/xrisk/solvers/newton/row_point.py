@@ -8,7 +8,7 @@ import numpy as np
 from xrisk.data.products import row_bytes, row_gram, row_work
 from xrisk.data.rows import frozen
 from xrisk.functions import ChiSquareBallRisk, ChiSquareRiskA, CVaRRisk, KLBallRisk, KLRisk, WithMasses
-from xrisk.functions.worst import Worst, worst
+from xrisk.functions.smoothed_worst import Worst, worst
 from xrisk.generic import generic
 from xrisk.inner.oracle import inner_samples
 from xrisk.inner.passes import Scores, add_hessian, adjoint, from_centred, pass_rows, score_count, scores_at, walk

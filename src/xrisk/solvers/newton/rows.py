@@ -9,8 +9,8 @@ from xrisk.certificate.rounding import base_weights
 from xrisk.compile import canonical
 from xrisk.data.products import sampled_rows
 from xrisk.data.rows import frozen
+from xrisk.functions.smoothed_worst import worst
 from xrisk.functions.smoothing import smoothable_loss
-from xrisk.functions.worst import worst
 from xrisk.generic import generic
 from xrisk.inner.oracle import Oracles, inner_size
 from xrisk.inner.passes import Slopes, from_centred, pass_loss, score_size, scores_at, to_centred, with_loss

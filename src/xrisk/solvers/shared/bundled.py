@@ -1,4 +1,4 @@
-"""Bundles of cuts: which of them are kept."""
+"""Bundles of cuts, and which of them are kept."""
 
 import numpy as np
 
@@ -6,14 +6,14 @@ from xrisk.certificate.cuts import Cut, Cuts
 from xrisk.certificate.rounding import EPS
 from xrisk.solvers.base import copied
 
-RECENT = 3  # cuts that stay, whatever they bring
+RECENT = 3  # the latest cuts, which always stay
 
 
 def with_cut(cuts: Cuts, share: np.ndarray, cut: Cut, w: np.ndarray, scale: np.ndarray) -> tuple[Cuts, np.ndarray]:
-    """The cuts with one more, the last, and their shares (room,).
+    """The cuts with one more, the last, and their shares (capacity,).
 
-    Where there is no room, the lowest at w of those without a share is dropped; if all have one, the two of least share
-    are merged, which leaves what the mixture proves as it was.
+    If the bundle is full, the unused cut with the lowest value at w is dropped; if all are used, the two with the least
+    shares are merged, which does not change the bound of the mixture.
     """
     if cuts.held < share.size:
         return _appended(cuts, np.arange(cuts.held), cut), share
@@ -36,7 +36,7 @@ def _appended(cuts: Cuts, stay: np.ndarray, cut: Cut) -> Cuts:
 
 
 def _merged(cuts: Cuts, share: np.ndarray, gone: int, into: int, scale: np.ndarray) -> tuple[Cuts, np.ndarray]:
-    """The cuts with one of two in the place of the other, mixed by their shares."""
+    """The cuts with two of them merged into one, weighted by their shares."""
     new, both = copied(cuts), share.copy()
     both[into] += both[gone]
     part = share[gone] / both[into]

@@ -8,13 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.compile import canonical, specialise
+from xrisk.functions.parameters import check_spec, checks, one_or_more, require, whole_from
 from xrisk.generic import generic
 from xrisk.inner.oracle import inner_dim, inner_samples, uniform_index
 from xrisk.problem import Problem, coupled_start
-from xrisk.solvers.base import CHOICES, Form, check_count, check_positive, copied, one_of, prepare_coupled, whole
+from xrisk.solvers.base import CHOICES, Form, copied, one_of, prepare_coupled
 from xrisk.solvers.shared.tracking import assign, average_into
 
 
+@checks(first=whole_from(1), factor=one_or_more)
 class Growing(NamedTuple):
     """Epoch e = 1, 2, … has round(first·factor^(e−1)) iterations.
 
@@ -28,14 +30,8 @@ class Growing(NamedTuple):
     first: int = 5
     factor: float = 1.5
 
-    def check(self) -> None:
-        """Refuse epochs that are empty or grow shorter."""
-        check_count("first", whole("first", self.first))
-        check_positive("factor", self.factor)
-        if self.factor < 1.0:
-            raise ValueError(f"factor must be at least 1, got {self.factor!r}")
 
-
+@checks(first=whole_from(1))
 class Lengthening(NamedTuple):
     """Epoch e = 1, 2, … has first·e iterations.
 
@@ -48,16 +44,9 @@ class Lengthening(NamedTuple):
 
     first: int = 100
 
-    def check(self) -> None:
-        """Refuse epochs that are empty."""
-        check_count("first", whole("first", self.first))
-
 
 class SingleLoop(NamedTuple):
     """One epoch without an end: the first full pass is the only one."""
-
-    def check(self) -> None:
-        """Nothing can be wrong."""
 
 
 @generic
@@ -93,17 +82,15 @@ def _(epoch, t):
 
 
 def settled_epoch(epoch: Any, problem: Problem, sampled: int) -> Any:
-    """The epoch, checked; one left open has as many iterations, ``sampled`` samples each, as see what a pass sees."""
+    """The checked epoch; by default its iterations, of ``sampled`` samples each, draw as many as a pass reads."""
     if epoch is None:
         return -(-inner_samples(problem.inner) // sampled)
     if isinstance(epoch, tuple) and epoch_of.implemented(epoch):
-        epoch.check()  # type: ignore[attr-defined]
+        check_spec(epoch)
         return canonical(epoch)
-    epoch = whole("epoch", epoch)
-    check_count("epoch", epoch)
-    if epoch > sys.maxsize:
-        raise ValueError(f"epoch must be at most {sys.maxsize}, got {epoch}")
-    return epoch
+    whole_from(1)("epoch", epoch)
+    require(epoch <= sys.maxsize, "epoch", epoch, f"at most {sys.maxsize}")
+    return int(epoch)
 
 
 def prepare_epochs(problem: Problem, solver: Any) -> tuple[Problem, Any]:
@@ -133,7 +120,7 @@ def advance_by_epochs(
     """``n_steps`` iterations of the kernel ``steps``, with ``solver.pass_over`` at the beginning of every epoch."""
     end = state.t + n_steps
     if n_steps and epoch_of(solver.epoch, end - 1) != epoch_of(solver.epoch, state.t):
-        state = copied(state)  # a pass comes after iterations, which must not be left half made
+        state = copied(state)  # the iterations before a pass must not be lost if it is interrupted
     iterate = specialise(steps, problem, solver)
     while True:
         first, after = epoch_of(solver.epoch, state.t)
@@ -167,17 +154,17 @@ class Kept(NamedTuple):
 
 @generic
 def restart_keeps(restart):
-    """Whether an epoch keeps a point of its own for the next one."""
+    """Whether an epoch keeps a point for the next one."""
 
 
 @generic
 def keep_point(restart, kept, w, y, t):
-    """See the iterate after t iterations."""
+    """Look at the iterate after t iterations, and keep it if it is needed."""
 
 
 @generic
 def restart_point(restart, kept, w, y):
-    """(w, y) that the next epoch begins at, as arrays of its own."""
+    """(w, y) at which the next epoch begins, in new arrays."""
 
 
 restart_keeps.of(LastPoint)(lambda restart: False)
@@ -234,7 +221,7 @@ def kept_ahead(solver: Any, kept: Kept, t: int, rng: np.random.Generator) -> Kep
 
 
 def check_restart(restart: Any, epoch: Any) -> None:
-    """Refuse what is no way to begin an epoch, and one that waits for the end of an endless epoch."""
+    """Refuse an unknown restart, and one that needs the end of an endless epoch."""
     _check_kind("restart", restart)
     if restart_keeps(restart) and isinstance(epoch, SingleLoop):
         raise ValueError(f"restart must be LastPoint() in a single loop, got {restart!r}")

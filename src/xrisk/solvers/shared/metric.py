@@ -1,4 +1,4 @@
-"""The metric of L-BFGS: what steps and changes of slopes tell of a Hessian."""
+"""The metric of L-BFGS: an estimate of the Hessian from steps and changes of slopes."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ class Memory(NamedTuple):
 
 
 def no_memory(size: int, d: int) -> Memory:
-    """Room for so many steps."""
+    """Memory for ``size`` steps."""
     return Memory(np.zeros((size, d)), np.zeros((size, d)), 0)
 
 
@@ -24,7 +24,7 @@ def forgotten(memory: Memory) -> Memory:
 
 
 def remembered(memory: Memory, move: np.ndarray, turn: np.ndarray) -> Memory:
-    """The memory with one more step, which must have turned the slope the right way."""
+    """The memory with one more step, if the slope grew along it."""
     if not float(move @ turn) > 1e-12 * float(np.linalg.norm(move) * np.linalg.norm(turn)):
         return memory
     place, moves, turns = memory.kept % memory.moves.shape[0], memory.moves.copy(), memory.turns.copy()

@@ -42,7 +42,7 @@ def mirror_distance(mirror, f, u, y, y0):
 
 @generic
 def mirror_check(mirror, f):
-    """Raise one sentence when the map does not suit the outer function."""
+    """Raise an error of one sentence if the map does not suit the outer function."""
 
 
 class Conjugate(NamedTuple):

@@ -1,4 +1,4 @@
-"""Which batches an iteration has of a block: one for its value and one for its Jacobian, or one for both."""
+"""The batches of a block in an iteration: one for its value and one for its Jacobian, or one for both."""
 
 from typing import NamedTuple
 
@@ -6,13 +6,13 @@ from xrisk.generic import generic
 
 
 @generic
-def draws_again(pairing):
-    """Whether the Jacobian is sampled on a batch of its own."""
+def draws_twice(pairing):
+    """Whether the Jacobian has its own batch."""
 
 
 @generic
 def looks_back(pairing):
-    """Whether the slope of f is taken at the tracked value from before its update."""
+    """Whether the slope of f is taken at the old tracked value."""
 
 
 class FreshBatch(NamedTuple):
@@ -27,9 +27,9 @@ class SameBatch(NamedTuple):
     """The Jacobian on the same batch, 𝓑̃ = 𝓑; SOX takes ∇f at the new uᵢ (the authors' code)."""
 
 
-draws_again.of(FreshBatch)(lambda pairing: True)
-draws_again.of(OldValue)(lambda pairing: False)
-draws_again.of(SameBatch)(lambda pairing: False)
+draws_twice.of(FreshBatch)(lambda pairing: True)
+draws_twice.of(OldValue)(lambda pairing: False)
+draws_twice.of(SameBatch)(lambda pairing: False)
 looks_back.of(FreshBatch)(lambda pairing: False)
 looks_back.of(OldValue)(lambda pairing: True)
 looks_back.of(SameBatch)(lambda pairing: False)

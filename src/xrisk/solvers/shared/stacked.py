@@ -1,4 +1,4 @@
-"""What methods share that take g = (g₁, …, gₙ) as one stacked map and look at all n blocks in every iteration."""
+"""Shared by methods that take g = (g₁, …, gₙ) as one stacked map and sample all n blocks in every iteration."""
 
 from numba.extending import register_jitable
 
@@ -6,9 +6,9 @@ from xrisk.inner.oracle import batch_vjp
 
 
 @register_jitable
-def add_jvp(g, i, w, batch, direction, room, out):
-    """Add Jᵢ(w; batch)·direction to ``out`` (m): a gradient per component, ``room`` is (unit vector (m), (d))."""
-    unit, grad = room
+def add_jvp(g, i, w, batch, direction, workspace, out):
+    """Add Jᵢ(w; batch)·direction to ``out`` (m): a gradient per component; ``workspace`` is (m) and (d)."""
+    unit, grad = workspace
     for k in range(out.size):
         unit[k] = 1.0
         for j in range(grad.size):

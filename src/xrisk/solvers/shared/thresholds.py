@@ -1,6 +1,5 @@
-"""What methods share that keep a threshold sᵢ for each row i of pairs: where they start, and a sample of both sides."""
+"""Shared by methods with a threshold sᵢ for each row i of pairs: first thresholds, and samples of both sides."""
 
-import numbers
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +9,7 @@ from xrisk.compile import kernel, worthwhile
 from xrisk.data.products import row_scores
 from xrisk.functions import CVaRRisk, risk_threshold
 from xrisk.functions.loss import loss_value
+from xrisk.functions.parameters import checks, finite
 from xrisk.generic import generic
 from xrisk.inner.oracle import inner_count
 from xrisk.inner.pairs import Pairs
@@ -26,33 +26,26 @@ PARTIAL_AUC = Need(
     lambda problem: type(problem.inner) in (Tail, Pairs) and type(problem.outer) is CVaRRisk,
     "inner",
 )
-SAMPLE = 32  # rows i per iteration, where a solver leaves them open
+SAMPLE = 32  # rows i per iteration, by default
 
 
+@checks(value=finite)
 class FixedThresholds(NamedTuple):
-    """All sᵢ and s′ start at ``value``: 0 lets every loss count, the STACO paper has 1.
+    """All sᵢ and s′ start at ``value``. With 0 every loss counts; the STACO paper has 1.
 
-    A threshold above all losses keeps w where it is until it has fallen, and it moves in one of n/S iterations only.
+    w does not move while a threshold is above all losses, and a threshold moves in one of n/S iterations only.
     """
 
     value: float = 0.0
-
-    def check(self) -> None:
-        """Refuse what is no finite number."""
-        if not (isinstance(self.value, numbers.Real) and np.isfinite(self.value)):
-            raise ValueError(f"value must be finite, got {self.value!r}")
 
 
 class ExactThresholds(NamedTuple):
     """All sᵢ and s′ start at their optima for the first w, by one full pass before the first iteration."""
 
-    def check(self) -> None:
-        """Nothing can be wrong."""
-
 
 @generic
 def first_thresholds(first, problem, w):
-    """(s, s′): thresholds of all rows i (n,), and that of the risk, to begin with at w."""
+    """(s, s′) at w: the first thresholds of all rows i (n,), and that of the risk."""
 
 
 @first_thresholds.of(FixedThresholds)
@@ -64,7 +57,7 @@ def _(first, problem, w):
 def _(first, problem, w):
     pairs, k = problem.inner.pairs, problem.inner.top
     scores = pairs.side * row_scores(pairs.rows, w[None, :])[:, 0]
-    last = np.partition(scores[pairs.inner], -k)[-k]  # the lowest of the k rows j that stand highest
+    last = np.partition(scores[pairs.inner], -k)[-k]  # the lowest of the k rows j with the highest scores
     s = scores[pairs.outer] - last
     worthwhile(losses_of_margins, s.size, pairs.loss)(pairs.loss, s)
     return s, float(risk_threshold(problem.outer, np.ascontiguousarray(inner_values(problem, w)[:, 0])))
@@ -72,13 +65,13 @@ def _(first, problem, w):
 
 @kernel
 def losses_of_margins(loss, margins):
-    """Put the loss of every margin in its place."""
+    """Replace every margin by its loss."""
     for i in range(margins.size):
         margins[i] = loss_value(loss, margins[i], 1.0)
 
 
 def prepare_two_way(problem: Problem, solver: Any) -> tuple[Problem, Any]:
-    """`prepare_as_stated` for methods of two-way partial AUC, with the fields checked that they have in common."""
+    """`prepare_as_stated` for methods of two-way partial AUC."""
     if "blocks" in solver._fields and solver.blocks is None:
         solver = solver._replace(blocks=min(SAMPLE, inner_count(problem.inner)))
     problem, solver = prepare_as_stated(problem, solver)
@@ -88,7 +81,7 @@ def prepare_two_way(problem: Problem, solver: Any) -> tuple[Problem, Any]:
 
 
 def prepare_stages(problem: Problem, solver: Any) -> tuple[Problem, Any]:
-    """`prepare_two_way`, with the stage settled: one left open looks at every row i ten times in the mean."""
+    """`prepare_two_way`, with the stage settled: by default it samples every row i ten times on average."""
     problem, ready = prepare_two_way(problem, solver)
     if ready.epoch is None:
         return problem, ready._replace(epoch=-(-10 * inner_count(problem.inner) // ready.blocks))
@@ -101,7 +94,7 @@ def lazy_mean(x: np.ndarray, x_sum: np.ndarray, touched: np.ndarray, first: int,
 
 
 def no_duals(problem: Problem, x: np.ndarray) -> np.ndarray:
-    """Ones: of methods that keep no duals, for objectives of their own."""
+    """Ones, for methods without duals, which minimise their own objectives."""
     return np.ones((inner_count(problem.inner), 1))
 
 
@@ -109,7 +102,7 @@ TWO_WAY = Form(prepare_two_way, parameters_alone, no_duals)
 STAGES = Form(prepare_stages, parameters_alone, no_duals)
 
 
-@register_jitable(forceinline=True)  # called, it would count references to all arrays it is given
+@register_jitable(forceinline=True)  # a call would count references to all of its arrays
 def sample_side_i(g, order, side_i, rng):
     """Draw rows i without replacement; the head of ``order`` lists their blocks."""
     for a in range(side_i.rows.size):
@@ -126,7 +119,7 @@ def sample_sides(g, w, order, side_i, side_j, rng):
 
 
 class Tails(NamedTuple):
-    """What methods that track the inner values keep of every row i."""
+    """The part of a state that methods with tracked inner values keep for every row i."""
 
     u: np.ndarray  # (n,) u[i] tracks gᵢ(w, sᵢ)
     s: np.ndarray  # (n,) thresholds
@@ -135,20 +128,20 @@ class Tails(NamedTuple):
 
 
 def first_tails(s: np.ndarray) -> Tails:
-    """Nothing is tracked yet."""
+    """Before the first value is tracked."""
     return Tails(np.zeros(s.size), s, s.copy(), np.full(s.size, -1))
 
 
 @register_jitable
 def same_rows(side):
-    """Room for the scores of the same rows at another point."""
+    """The same rows, with workspace for their scores at another point."""
     size = side.rows.size
     return Side(side.rows, np.empty(size), np.empty(size), np.empty(size))
 
 
 @register_jitable(forceinline=True)
 def past_value(g, correction, tails, i, t, score, side_j):
-    """gᵢ(w, sᵢ; below) at the iterate and the threshold of before, if the filter of the inner values looks at it."""
+    """gᵢ(w, sᵢ; below) at the previous iterate and threshold; 0 if the filter does not use it."""
     if not corrects(correction):
         return 0.0
     return tail_value(g, score, side_j, tails.s_prev[i] if tails.touched[i] == t - 1 else tails.s[i])
@@ -156,9 +149,9 @@ def past_value(g, correction, tails, i, t, score, side_j):
 
 @register_jitable(forceinline=True)
 def track_tail(tails, i, value, value_prev, track, correction):
-    """Write uᵢ anew by the filter of `tracking`; returns the old uᵢ.
+    """Update uᵢ by the filter of `tracking`, and return the old uᵢ.
 
-    A row's first sample sets uᵢ, and there is nothing to correct.
+    The first sample of a row initialises uᵢ without a correction.
     """
     if tails.touched[i] < 0:
         tails.u[i], value_prev = value, value

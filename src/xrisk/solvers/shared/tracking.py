@@ -1,4 +1,4 @@
-"""What methods that track inner values share: the filter of uᵢ, its correction γ′, and averages of what was seen.
+"""Shared by methods that track inner values: the filter of uᵢ, its correction γ′, and averages.
 
     uᵢ ← (1 − γ) uᵢ + γ g(x_t; 𝓑) + γ′ (g(x_t; 𝓑) − g(x_{t−1}; 𝓑))
 
@@ -12,6 +12,7 @@ import numpy as np
 from numba.extending import register_jitable
 
 from xrisk.functions import block_start
+from xrisk.functions.parameters import check_spec, checks, non_negative, number, require
 from xrisk.generic import generic
 from xrisk.inner.oracle import inner_count, inner_dim, uniform_index
 from xrisk.problem import Problem
@@ -21,7 +22,7 @@ from xrisk.solvers.schedules import Decreasing, Stagewise, rate
 
 @generic
 def corrects(correction):
-    """Whether the filter looks at the iterate before, too."""
+    """Whether the filter uses the previous iterate, too."""
 
 
 @generic
@@ -29,10 +30,11 @@ def correction_weight(correction, track, n, blocks):
     """γ′ for the weight γ of the new value and ``blocks`` of n inner functions per iteration."""
 
 
+@checks(cap=number("be positive", lambda x: x > 0.0))
 class TheoryCorrection(NamedTuple):
     """γ′ = min{ (n − S)/(S (1 − γ)) + 1 − γ, cap }: the theorem's weight [1]_, which asks for γ ≤ ½.
 
-    It makes up for the n/S iterations in which a block waits for its turn. Large weights add noise; in practice a
+    It compensates for the n/S iterations between two updates of a block. Large weights add noise; in practice a
     ``cap`` of one or less does better.
 
     References
@@ -51,11 +53,6 @@ class TheoryCorrection(NamedTuple):
     """
 
     cap: float = np.inf
-
-    def check(self) -> None:
-        """Refuse a cap that is not positive."""
-        if not (isinstance(self.cap, numbers.Real) and self.cap > 0.0):
-            raise ValueError(f"cap must be positive, got {self.cap!r}")
 
 
 @corrects.of(float)
@@ -83,18 +80,17 @@ CHOICES.append(corrects)
 
 def check_correction(correction: Any, track: float | Decreasing | Stagewise) -> None:
     """Refuse a γ′ that is neither a non-negative number nor the theory's, which is infinite at γ = 1."""
-    if not corrects.implemented(correction):
+    if isinstance(correction, numbers.Real):
+        non_negative("correction", correction)
+    elif not corrects.implemented(correction):
         raise TypeError(f"correction must be a number or TheoryCorrection(), got {correction!r}")
-    if hasattr(correction, "check"):
-        correction.check()
-        if rate(track, 0) >= 1.0:
-            raise ValueError(f"track must be below 1 for {correction!r}, got {track!r}")
-    elif not 0.0 <= correction < np.inf:
-        raise ValueError(f"correction must not be negative, got {correction}")
+    else:
+        check_spec(correction)
+        require(rate(track, 0) < 1.0, "track", track, f"below 1 for {correction!r}")
 
 
 def first_duals(problem: Problem) -> np.ndarray:
-    """A dual of every block to start from, (n, m)."""
+    """First duals of all blocks, (n, m)."""
     first = np.empty(inner_dim(problem.inner))
     block_start(problem.outer, first)
     return np.tile(first, (inner_count(problem.inner), 1))
@@ -110,7 +106,7 @@ def next_block(order, a, rng):
 
 @register_jitable
 def first_value(u, value, value_prev):
-    """At a block's first sample uᵢ is the value seen, and there is nothing to correct."""
+    """Initialise uᵢ by the first sample of a block, without a correction."""
     for j in range(u.size):
         u[j] = value[j]
         value_prev[j] = value[j]
@@ -136,7 +132,7 @@ def average_into(mean, new, weight):
 def visit_weight(weight, n, blocks):
     """Weight of a block's slope in the mean of its slopes, ``weight`` being that of an iterate in theirs.
 
-    A block is seen in one of n/S iterations, so its mean has n/S times fewer terms.
+    A block is sampled in one of n/S iterations, so its mean has n/S times fewer terms.
     """
     return min(weight * n / blocks, 1.0)
 

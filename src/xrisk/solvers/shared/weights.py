@@ -1,4 +1,4 @@
-"""Weights q of the groups, kept as logarithms: losses of any size neither overflow them nor make one zero for good."""
+"""Weights q of the groups, kept as logarithms, so that no loss can overflow them or set one to zero for good."""
 
 import math
 
@@ -19,7 +19,7 @@ def pick(q, rng):
     """A group i drawn with probability q[i]."""
     left, chosen = rng.random(), 0
     for i in range(q.size):
-        if q[i] > 0.0:  # where rounding leaves something over, the last group that can be drawn
+        if q[i] > 0.0:  # the last group that can be drawn, if rounding leaves a rest
             chosen = i
             left -= q[i]
             if left < 0.0:

@@ -188,13 +188,13 @@ def _measure(work: Problem, x: np.ndarray, samples: int, rng: np.random.Generato
     """σ₀², σ₁² and δ² at x, from at most 64 blocks; Jacobians in the Frobenius norm, above the operator's."""
     n, m = inner_count(work.inner), inner_dim(work.inner)
     u = inner_values(work, x)
-    value, y, room = np.empty(m), np.empty(m), new_batch(work.inner, 1)
+    value, y, workspace = np.empty(m), np.empty(m), new_batch(work.inner, 1)
     noise_value, noise_gradient, means = [], [], []
     for i in rng.permutation(n)[:64]:
         block_slope(work.outer, u[i], y)
         values, rows = np.empty((samples, m)), np.zeros((samples, m, x.size))
         for k in range(samples):
-            batch = draw(work.inner, i, rng, room)
+            batch = draw(work.inner, i, rng, workspace)
             batch_value(work.inner, i, x, batch, value)
             values[k] = value
             for j, unit in enumerate(np.eye(m)):

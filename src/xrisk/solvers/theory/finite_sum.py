@@ -10,8 +10,9 @@ from typing import Any
 from xrisk.functions.parameters import positive, require
 from xrisk.inner.oracle import sample_lipschitz, sample_smoothness
 from xrisk.problem import Problem, coupled
+from xrisk.solvers.base import prepare_coupled
 from xrisk.solvers.finite_sum.spdc import SPDC
-from xrisk.solvers.finite_sum.svrpda1 import SVRPDAI
+from xrisk.solvers.finite_sum.svrpda import SVRPDAI
 from xrisk.solvers.shared.epochs import LastPoint, RandomPoint, SingleLoop
 from xrisk.solvers.theory.alexr import Setting
 from xrisk.solvers.theory.constants import Constants, check_constants, estimate_constants
@@ -105,7 +106,7 @@ def theorem_f_1(problem: Problem, eps: float, *, constants: Constants | None = N
     >>> setting.solver.step, setting.solver.dual_step, setting.iterations
     (0.025, 1.8, 95)
     """
-    SPDC(blocks=1).prepare(problem)  # the same problems
+    prepare_coupled(problem, SPDC(blocks=1))  # the same problems
     c = _constants(problem, eps, constants, estimates)
     kappa = c.lipschitz_g**2 * c.smoothness_f / c.mu
     step = 1.0 / (16.0 * c.lipschitz_g**2 * c.smoothness_f + 4.0 * c.n * c.mu)
@@ -136,7 +137,7 @@ def spdc_setting(
     >>> theory.spdc_setting(problem, 0.01, constants=c).solver
     SPDC(step=0.25, dual_step=1.0, theta=0.75, blocks=1)
     """
-    _, solver = SPDC(blocks=blocks).prepare(problem)
+    _, solver = prepare_coupled(problem, SPDC(blocks=blocks))
     c = _constants(problem, eps, constants, estimates)
     visits = c.n / blocks
     ratio = math.sqrt(visits * c.mu * c.smoothness_f)

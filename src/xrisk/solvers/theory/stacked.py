@@ -6,6 +6,7 @@ from typing import Any
 from xrisk.functions import penalty_convexity
 from xrisk.functions.parameters import positive
 from xrisk.problem import Problem, coupled
+from xrisk.solvers.base import prepare_coupled
 from xrisk.solvers.coupled.ascpg import ASCPG
 from xrisk.solvers.coupled.sapd import SAPD
 from xrisk.solvers.coupled.scgd import SCGD
@@ -84,7 +85,7 @@ def sapd_setting(
     True
     """
     positive("eps", eps)
-    _, solver = SAPD(blocks=blocks, batch=batch, average=LastIterate()).prepare(problem)
+    _, solver = prepare_coupled(problem, SAPD(blocks=blocks, batch=batch, average=LastIterate()))
     c = estimate_constants(problem, **estimates) if constants is None else constants
     check_constants(c, strongly=True)
     if not math.isfinite(c.smoothness_g):

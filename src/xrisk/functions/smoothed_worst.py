@@ -1,4 +1,4 @@
-"""Worst cases of many values, smoothed, with their curvature: what a full-batch method asks of a risk over rows."""
+"""Smoothed worst cases of many values, with their curvature, for full-batch methods on risks over rows."""
 # mypy: disable-error-code="empty-body"
 
 import math
@@ -56,7 +56,7 @@ class Standard(NamedTuple):
 def worst(rho: Any, v: np.ndarray, mu: float, near: tuple[float, ...] = ()) -> Worst:
     """The worst case of ρ at values v (n,), smoothed by μ ≥ 0; ``near`` of an earlier answer makes it faster.
 
-    O(n) for each of a few steps of a safeguarded Newton method on an equation in one unknown.
+    A safeguarded Newton method solves an equation in one unknown in a few steps of O(n) operations each.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def _(rho: WithMasses, v: np.ndarray, mu: float, near: tuple[float, ...] = ()) -
 
 
 def _standard(v: np.ndarray, p: np.ndarray) -> Standard:
-    """The values as they are, unless their range is extreme."""
+    """The values, rescaled only if their range is extreme."""
     known = extent(v, p)
     if known.low == 0.0 or LEAST_RANGE < -known.low < MOST_RANGE:
         return Standard(v, known, 0.0, 1.0, 1.0)
@@ -101,7 +101,7 @@ def _scaled(strength: float, at: Standard) -> float:
 
 
 def _answer(at: Standard, found: Worst) -> Worst:
-    """From standard values back to those that were given."""
+    """The answer for the given values, from that for standard ones."""
     if at.scale == 1.0:
         return found
 

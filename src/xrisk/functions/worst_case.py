@@ -8,7 +8,7 @@ import numpy as np
 
 from xrisk.compile import kernel
 from xrisk.functions.ambiguity import excess_case, tail_case, tilted_case
-from xrisk.functions.parameters import non_negative, require
+from xrisk.functions.parameters import non_negative, require, share
 
 LEAST_MASS = 1e-100  # relative to the largest: squares of quotients of masses must be numbers
 
@@ -21,8 +21,8 @@ class WorstCase(NamedTuple):
     multiplier: float  # λ of the divergence; the value at risk of "cvar"; nan of "spectral"
 
 
-class Ambiguity(NamedTuple):
-    """How a word of `worst_case` is solved, and the arguments that go with it."""
+class DistributionSet(NamedTuple):
+    """A set of distributions that `worst_case` knows: how the worst one is found, and the arguments it takes."""
 
     solve: Callable[..., tuple[float, float]]
     needs: tuple[str, ...]  # at least one of them
@@ -44,7 +44,7 @@ def worst_case(
     ``"kl"``       max of ⟨q, v⟩ − strength·KL(q) over KL(q) ≤ radius, KL(q) = Σ qᵢ log(qᵢ/pᵢ); either may be left out
     ``"chi2"``     the same with χ²(q) = ½ Σ pᵢ (qᵢ/pᵢ − 1)²
     ``"cvar"``     max of ⟨q, v⟩ over qᵢ ≤ pᵢ/alpha: the mean of the worst share alpha of the losses
-    ``"spectral"`` Σ σᵢ v₍ᵢ₎, the losses from the worst on weighted by ``spectrum``
+    ``"spectral"`` Σ σᵢ v₍ᵢ₎, the losses in descending order, weighted by ``spectrum``
     ============== =====================================================================================================
 
     Parameters
@@ -52,7 +52,7 @@ def worst_case(
     losses : array-like of shape (n,)
         The losses v, finite, of any scale.
     ambiguity : {"kl", "chi2", "cvar", "spectral"}
-        Which distributions are thought possible.
+        The set of distributions.
     alpha : float in (0, 1], optional
         For "cvar".
     radius : float, optional
@@ -63,8 +63,8 @@ def worst_case(
         For "spectral": non-increasing weights, not negative, of k equal shares of the losses, the worst first; scaled
         to a sum of one. With k = n and equal sample weights: the weight of the largest loss, of the second largest, …
     sample_weight : array-like of shape (n,), optional
-        The observed distribution p up to a factor; equal masses 1/n by default. What is below 1e-100 of the largest
-        counts as zero.
+        The observed distribution p up to a factor; equal masses 1/n by default. Weights below 1e-100 of the
+        largest count as zero.
 
     Returns
     -------
@@ -73,9 +73,9 @@ def worst_case(
 
     Notes
     -----
-    On the ball of Kullback–Leibler divergence [1]_ q ∝ p exp(v/λ) with λ ≥ λ₀ from KL(q) = radius by a safeguarded
-    Newton method; of χ² [3]_ q = p (v − η)₊/λ, where only the set of positive weights has to be found; CVaR [2]_ by
-    selection. Each step is one pass over the losses; "spectral" sorts them.
+    On a KL ball [1]_ q ∝ p exp(v/λ), and a safeguarded Newton method finds λ ≥ λ₀ from KL(q) = radius. On a χ² ball
+    [3]_ q = p (v − η)₊/λ, where only the set of positive weights has to be found. CVaR [2]_ is computed by selection.
+    Each step is one pass over the losses; "spectral" sorts them.
 
     References
     ----------
@@ -105,11 +105,11 @@ def worst_case(
     return WorstCase(q, float(value), float(multiplier))
 
 
-def _chosen(ambiguity: str, known: dict[str, Any]) -> Ambiguity:
-    """What the word stands for; refuse arguments that do not go with it."""
-    if ambiguity not in AMBIGUITIES:
-        raise ValueError(f"ambiguity must be one of {', '.join(map(repr, AMBIGUITIES))}, got {ambiguity!r}")
-    chosen = AMBIGUITIES[ambiguity]
+def _chosen(ambiguity: str, known: dict[str, Any]) -> DistributionSet:
+    """The set of this name; refuse arguments that it does not take."""
+    if ambiguity not in SETS:
+        raise ValueError(f"ambiguity must be one of {', '.join(map(repr, SETS))}, got {ambiguity!r}")
+    chosen = SETS[ambiguity]
     words = " or ".join(chosen.needs)
     for name, value in known.items():
         if name not in chosen.needs:
@@ -168,7 +168,7 @@ def _by_divergence(case: Callable[..., tuple[float, float]]) -> Callable[..., tu
 
 
 def _cvar(v: np.ndarray, p: np.ndarray, q: np.ndarray, alpha: float) -> tuple[float, float]:
-    require(0.0 < alpha <= 1.0, "alpha", alpha, "in (0, 1]")
+    share("alpha", alpha)
     return tail_case(v, p, float(alpha), q)
 
 
@@ -187,7 +187,7 @@ def _spectral(v: np.ndarray, p: np.ndarray, q: np.ndarray, spectrum: Any) -> tup
 
 @kernel
 def spread_spectrum(v, p, until, q):
-    """Weights of sorted losses v from the mass ``until`` (k + 1,) of the spectrum; equal losses share theirs."""
+    """Weights of sorted losses v from the cumulative spectrum ``until`` (k + 1,); equal losses share their weight."""
     n, k, total, before, start = v.size, until.size - 1, 0.0, 0.0, 0
     for i in range(n):
         total += p[i] if p.size > 0 else 1.0
@@ -207,9 +207,9 @@ def spread_spectrum(v, p, until, q):
         start, before = i + 1, after
 
 
-AMBIGUITIES = {
-    "kl": Ambiguity(_by_divergence(tilted_case), ("radius", "strength")),
-    "chi2": Ambiguity(_by_divergence(excess_case), ("radius", "strength")),
-    "cvar": Ambiguity(_cvar, ("alpha",)),
-    "spectral": Ambiguity(_spectral, ("spectrum",)),
+SETS = {
+    "kl": DistributionSet(_by_divergence(tilted_case), ("radius", "strength")),
+    "chi2": DistributionSet(_by_divergence(excess_case), ("radius", "strength")),
+    "cvar": DistributionSet(_cvar, ("alpha",)),
+    "spectral": DistributionSet(_spectral, ("spectrum",)),
 }

@@ -1,4 +1,4 @@
-"""Groups in any form people have them — labels, several columns, overlapping membership — as codes and names."""
+"""Groups in any form (labels, several columns, overlapping membership) as codes and names."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ class Grouping(NamedTuple):
     labels : int array (n,) or boolean array (n, groups)
         The group of each row, as a position in ``names``; or, where groups may overlap, one column for each group.
     names : tuple of str
-        One name for each group, no two alike; every group holds at least one row.
+        One name for each group, all different; every group holds at least one row.
     missing : int
         Rows with a missing value among their labels, or in no group of a membership matrix.
     empty : tuple of str
@@ -49,7 +49,7 @@ def distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     Examples
     --------
     >>> import numpy as np
-    >>> from xrisk.grouping import distinct
+    >>> from xrisk.data.grouping import distinct
     >>> distinct(np.array([7, 5, 7]))
     (array([5, 7]), array([1, 0, 1]))
     """
@@ -82,12 +82,12 @@ def encode_groups(groups: Any, n: int) -> Grouping:
     Returns
     -------
     Grouping
-        Groups in ascending order of their labels. A missing label (None, NaN, NA, NaT, masked) is a label of its
-        own, named "missing", and stands last.
+        Groups in ascending order of their labels. A missing label (None, NaN, NA, NaT, masked) is a separate
+        label, named "missing", and comes last.
 
     Examples
     --------
-    >>> from xrisk.grouping import encode_groups
+    >>> from xrisk.data.grouping import encode_groups
     >>> encode_groups(["b", "a", None, "b"], 4)
     Grouping(labels=array([1, 0, 2, 1]), names=('a', 'b', 'missing'), missing=1, empty=())
     >>> encode_groups([["f", "m", "m"], [30, 30, 60]], 3).names
@@ -181,7 +181,7 @@ def _is_missing(value: Any) -> bool:
         return bool(value != value)
     except TypeError:  # pandas.NA has no truth value
         return True
-    except ValueError as error:  # nor has an array, but that is no label either
+    except ValueError as error:  # nor has an array, which is not a label
         odd = type(value).__name__
         raise ValueError(f"groups must hold numbers, strings or dates as labels, got a {odd} as a label") from error
 
@@ -195,7 +195,7 @@ def _factorise(values: np.ndarray) -> tuple[list[Any], np.ndarray]:
         raise ValueError(f"groups must hold numbers, strings or dates as labels, got a {odd} as a label") from error
     try:
         distinct.sort()
-    except TypeError:  # numbers beside strings have no order
+    except TypeError:  # numbers and strings have no common order
         distinct.sort(key=lambda value: (type(value).__name__, str(value)))
     position = {value: code for code, value in enumerate(distinct)}
     return distinct, np.fromiter((position[value] for value in values), dtype=np.int64, count=values.size)
@@ -210,7 +210,7 @@ def _plain(values: Any) -> Iterable[Any]:
 
 
 def _name(value: Any) -> str:
-    """What to call a label; what would not be seen in a table (blanks, line breaks) is shown quoted."""
+    """The name of a label; text that a table would not show (blanks, line breaks) is quoted."""
     if isinstance(value, str):
         return str(value) if value and value.isprintable() and value == value.strip() else repr(str(value))
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
@@ -223,7 +223,7 @@ def _distinct(cells: list[tuple[str, str]]) -> list[str]:
 
 
 def _distinct_names(names: list[tuple[str, str]]) -> list[str]:
-    """Of each pair the first, unless two are alike, then the second, with a number if that is not enough."""
+    """The first of each pair; where two are equal the second, numbered if necessary."""
     counts: dict[str, int] = {}
     for short, _ in names:
         counts[short] = counts.get(short, 0) + 1
