@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.data.rows import as_numbers, frozen
 from xrisk.functions import (
     L1,
     L2,
@@ -17,6 +18,7 @@ from xrisk.functions import (
     ExponentialLoss,
     HingeLoss,
     Huber,
+    Identity,
     KLBallRisk,
     KLRisk,
     Logistic,
@@ -24,15 +26,18 @@ from xrisk.functions import (
     Multinomial,
     NoPenalty,
     Pinball,
+    Restricted,
     SmoothedHinge,
     Squared,
     SquaredHinge,
     Unpenalised,
     loss_is_classification,
     loss_value,
+    prox,
 )
 from xrisk.functions.parameters import flag
-from xrisk.problem import is_outer, is_risk
+from xrisk.inner import Equal, Groups, LinearModel
+from xrisk.problem import Problem, is_outer, is_risk
 
 LOSSES: dict[str, Any] = {
     "logistic": Logistic(),
@@ -191,6 +196,53 @@ def penalty_of(l1: float, l2: float, fit_intercept: bool, loss: Any) -> Any:
     if not flag("fit_intercept", fit_intercept) or isinstance(penalty, NoPenalty) or isinstance(loss, Multinomial):
         return penalty
     return Unpenalised(penalty, 1)
+
+
+def domain_penalty(l2: float, domain: Any) -> Any:
+    """(l2/2)‖w‖² on the domain; None and ``NoPenalty()`` stand for no domain."""
+    penalty = penalty_of(0.0, l2, False, None)
+    if isinstance(domain, NoPenalty | None):
+        return penalty
+    if not prox.implemented(domain):
+        raise TypeError(f"domain must be a domain spec such as Ball(1.0), got {domain!r}")
+    return domain if isinstance(penalty, NoPenalty) else Restricted(penalty, domain)
+
+
+def stated(inner: Any, outer: Any, penalty: Any) -> Problem:
+    """The problem of these parts, checked."""
+    problem = Problem(inner, outer, penalty)
+    problem.check()
+    return problem
+
+
+def mean_loss(model: LinearModel, penalty: Any, weight: Any = Equal()) -> Problem:
+    """The mean loss over all rows of a model, plus a penalty: one group, the identity outside."""
+    return stated(Groups(model, frozen(np.array([0, model.target.size])), weight=weight), Identity(), penalty)
+
+
+def row_numbers_of(name: str, values: Any, n: int) -> np.ndarray:
+    """One number for each of the n rows of X, as an array (n,)."""
+    found = as_numbers(name, values)
+    if found.shape != (n,):
+        raise ValueError(f"{name} must have one entry for each of the {n} rows of X, got shape {found.shape}")
+    return found
+
+
+def signs_of(y: Any, n: int) -> np.ndarray:
+    """Labels (n,) that are −1 and 1."""
+    y = row_numbers_of("y", y, n)
+    if not ((y == 1) | (y == -1)).all():
+        raise ValueError(f"y must hold −1 and 1, got {np.unique(y)[:5]}")
+    return y
+
+
+def row_weights(sample_weight: Any, n: int) -> np.ndarray:
+    """Weights (n,) of the rows, finite and not negative."""
+    weights = row_numbers_of("sample_weight", sample_weight, n).astype(np.float64)
+    wrong = ~(np.isfinite(weights) & (weights >= 0))
+    if wrong.any():
+        raise ValueError(f"sample_weight must be finite and non-negative, got {weights[wrong][0]}")
+    return weights
 
 
 def as_number(argument: str, value: Any) -> float:

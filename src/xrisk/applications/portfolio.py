@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.applications.arguments import as_number, penalty_of
+from xrisk.applications.arguments import as_number, domain_penalty, mean_loss, stated
 from xrisk.applications.quadratic import quadratic
 from xrisk.certificate.doubled import doubled_scores, plain_scores
 from xrisk.certificate.rounding import EPS
@@ -16,19 +16,15 @@ from xrisk.data.threads import give_way
 from xrisk.functions import (
     AffineLoss,
     Hyperplane,
-    Identity,
     L1Ball,
     LeveragedBudget,
     NonNegative,
-    NoPenalty,
-    Restricted,
     Scaled,
     Simplex,
     SolidSimplex,
     Square,
     Squared,
     Tilted,
-    prox,
 )
 from xrisk.functions.parameters import finite, positive, require
 from xrisk.inner import Deviations, Groups, LinearModel
@@ -100,9 +96,7 @@ def mean_variance(
         n = len(rows)
         model = LinearModel(as_rows(inner.rows), frozen(np.zeros(n)), AffineLoss())
         inner = Groups(model, frozen(np.arange(n + 1)))
-    problem = Problem(inner, Scaled(Square(), strength), Tilted(penalty, frozen(-mean)))
-    problem.check()
-    return problem
+    return stated(inner, Scaled(Square(), strength), Tilted(penalty, frozen(-mean)))
 
 
 def mean_variance_of_moments(
@@ -133,10 +127,7 @@ def mean_variance_of_rows(
     n = len(deviations)
     rows = np.sqrt(2.0 * n * _aversion(risk_aversion)) * deviations
     model = LinearModel(as_rows(rows), frozen(np.zeros(n)), Squared())
-    inner, penalty = Groups(model, frozen(np.array([0, n]))), domain_penalty(l2, domain)
-    problem = Problem(inner, Identity(), Tilted(penalty, frozen(-mean)))
-    problem.check()
-    return problem
+    return mean_loss(model, Tilted(domain_penalty(l2, domain), frozen(-mean)))
 
 
 def moments(returns: np.ndarray, weight: np.ndarray | None = None) -> Moments:
@@ -210,16 +201,6 @@ def _deviations(returns: np.ndarray, share: np.ndarray, w: np.ndarray, known: Mo
     mean_off = (float(share @ error) + each * size) * (1.0 + each)
     error += mean_off + 2.0 * EPS * (np.abs(found) + abs(mean))
     return Residuals(found - mean, error, -(about + mean), mean_off + 2.0 * EPS * abs(about + mean))
-
-
-def domain_penalty(l2: float, domain: Any) -> Any:
-    """(l2/2)‖w‖² on the domain, everywhere if there is none."""
-    penalty = penalty_of(0.0, l2, False, None)
-    if domain is None:
-        return penalty
-    if not prox.implemented(domain):
-        raise TypeError(f"domain must be a domain spec such as Simplex(1.0), got {domain!r}")
-    return domain if isinstance(penalty, NoPenalty) else Restricted(penalty, domain)
 
 
 def _aversion(risk_aversion: Any) -> float:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.applications.arguments import LOSSES, as_number, by_name, penalty_of
+from xrisk.applications.arguments import LOSSES, as_number, by_name, penalty_of, stated
 from xrisk.applications.groups import group_index, model_of, position_weights
 from xrisk.data.rows import frozen, row_count
 from xrisk.functions import LogSumExp, MaxOuter
@@ -42,9 +42,7 @@ def multi_task(
 
     Parameters
     ----------
-    X : array or sparse matrix (rows, d)
-        Float32, float64 and memory maps in C order are not copied.
-    y : array (rows,)
+    X, y, loss, l1, l2, fit_intercept, sample_weight
         As for `xrisk.group_dro`.
     tasks, groups : array (rows,) or boolean array (rows, tasks or groups)
         A label for each row, or a column of membership for each task or group. The groups of a task are those that
@@ -54,8 +52,6 @@ def multi_task(
         most (log m)/β above that of m groups.
     beta : float
         β, for "log-sum-exp".
-    loss, l1, l2, fit_intercept, sample_weight
-        As for `xrisk.group_dro`.
 
     Returns
     -------
@@ -90,9 +86,7 @@ def multi_task(
     weight = position_weights(sample_weight, offsets, index, n)
     model_rows: Any = WithIntercept(rows) if fit_intercept else rows
     inner = Groups(model_of(model_rows, y, spec, n), offsets, index, weight, slots.shape[1])
-    problem = Problem(inner, join, penalty_of(l1, l2, fit_intercept, spec))
-    problem.check()
-    return problem
+    return stated(inner, join, penalty_of(l1, l2, fit_intercept, spec))
 
 
 def task_cells(tasks: Any, groups: Any, n: int) -> TaskCells:
