@@ -96,7 +96,7 @@ PACKAGES = [name for name, path in MODULES.items() if name and path.name == "__i
 # inside a package: its main files, of which none imports one to its right
 INSIDE = {
     "applications": "arguments groups samples",
-    "auto": "plan solver",
+    "auto": "costs choice solver",
     "certificate": "rounding penalties passes bounds",
     "cli": "options screen app",
     "data": "threads rows products",
@@ -104,15 +104,15 @@ INSIDE = {
     "functions": "parameters simplex loss outer penalty smoothing risk ambiguity worst",
     "inner": "oracle models visitors passes groups group_passes samples",
     "metrics": "arguments report groups partial_auc resampling",
-    "objectives": "shared worst_groups",
+    "objectives": "options rankings tails worst_groups",
     "race": "grid run picture",
-    "report": "phrases figures page",
+    "report": "numbers figures findings page",
     "run": "budget observers result driver",
     "solvers": "card base shared method newton auc",
     "solvers.newton": "algebra barrier coupling smoothed hessian solver composite",
     "solvers.shared": "tracking epochs",
     "solvers.theory": "constants alexr",
-    "study": "scores verdict objective study",
+    "study": "scores verdict study objective comparison",
     "tables": "columns encoding prepare",
 }
 

@@ -208,7 +208,7 @@ def domain_penalty(l2: float, domain: Any) -> Any:
     return domain if isinstance(penalty, NoPenalty) else Restricted(penalty, domain)
 
 
-def stated(inner: Any, outer: Any, penalty: Any) -> Problem:
+def checked_problem(inner: Any, outer: Any, penalty: Any) -> Problem:
     """The problem of these parts, checked."""
     problem = Problem(inner, outer, penalty)
     problem.check()
@@ -217,7 +217,7 @@ def stated(inner: Any, outer: Any, penalty: Any) -> Problem:
 
 def mean_loss(model: LinearModel, penalty: Any, weight: Any = Equal()) -> Problem:
     """The mean loss over all rows of a model, plus a penalty: one group, the identity outside."""
-    return stated(Groups(model, frozen(np.array([0, model.target.size])), weight=weight), Identity(), penalty)
+    return checked_problem(Groups(model, frozen(np.array([0, model.target.size])), weight=weight), Identity(), penalty)
 
 
 def row_numbers_of(name: str, values: Any, n: int) -> np.ndarray:

@@ -4,7 +4,15 @@ from typing import Any
 
 import numpy as np
 
-from xrisk.applications.arguments import LOSSES, by_name, penalty_of, risk_of, row_numbers_of, row_weights, stated
+from xrisk.applications.arguments import (
+    LOSSES,
+    by_name,
+    checked_problem,
+    penalty_of,
+    risk_of,
+    row_numbers_of,
+    row_weights,
+)
 from xrisk.data.rows import frozen, row_count, row_numbers
 from xrisk.functions import Multinomial
 from xrisk.grouping import distinct, stable_order
@@ -84,7 +92,7 @@ def group_dro(
     weight = position_weights(sample_weight, offsets, index, n)
     model_rows: Any = WithIntercept(rows) if fit_intercept else rows
     model = model_of(model_rows, y, spec, n)
-    return stated(Groups(model, offsets, index, weight), risk, penalty_of(l1, l2, fit_intercept, spec))
+    return checked_problem(Groups(model, offsets, index, weight), risk, penalty_of(l1, l2, fit_intercept, spec))
 
 
 Index = InOrder | Partitioned | Indexed

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xrisk.applications.arguments import mean_loss, stated
+from xrisk.applications.arguments import checked_problem, mean_loss
 from xrisk.functions import L2, AffineLoss, Box, HardNonsmooth, HardSmooth, Restricted
 from xrisk.functions.parameters import positive
 from xrisk.inner import LinearModel, NoisyCoordinates, as_rows
@@ -45,7 +45,7 @@ def hard_smooth(n: int = 8, *, eps: float = 0.01, sigma: float = 1.0) -> HardIns
         raise ValueError(f"eps must lie between 0 and 1/18, got {eps}")
     nu = float(3.0 * np.sqrt(2.0 * eps))
     penalty = Restricted(L2(1.0 / (2.0 * n)), Box(-1.0, 1.0))
-    problem = stated(NoisyCoordinates(n, float(nu), float(sigma)), HardSmooth(float(nu)), penalty)
+    problem = checked_problem(NoisyCoordinates(n, float(nu), float(sigma)), HardSmooth(float(nu)), penalty)
     return HardInstance(problem, np.full(n, -2.0 * nu / 3.0), -(nu**2) / 3.0)
 
 
@@ -65,7 +65,7 @@ def hard_nonsmooth(
     value = beta * max(x, -nu) + curvature * x * x / 2.0
     box = Box(-2.0 * nu, 2.0 * nu)
     penalty = Restricted(L2(curvature / n), box) if curvature > 0 else box
-    problem = stated(NoisyCoordinates(n, nu, float(sigma)), HardNonsmooth(beta, nu), penalty)
+    problem = checked_problem(NoisyCoordinates(n, nu, float(sigma)), HardNonsmooth(beta, nu), penalty)
     return HardInstance(problem, np.full(n, x), value)
 
 

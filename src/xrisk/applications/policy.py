@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
-from xrisk.applications.arguments import as_number, domain_penalty, mean_loss, stated
+from xrisk.applications.arguments import as_number, checked_problem, domain_penalty, mean_loss
 from xrisk.applications.chain_arguments import chain_of
 from xrisk.applications.chains import (
     mean_rewards,
@@ -125,7 +125,7 @@ def residual_problem(chain: Any, features: Any, discount: float, penalty: Penalt
     else:
         placed = frozen(in_order(features, chain.order))
         inner = Transitions(placed, LAWS[sampling](chain), gamma, frozen(rows), frozen(targets))
-    return stated(inner, Square(), penalty.joined())
+    return checked_problem(inner, Square(), penalty.joined())
 
 
 def averaged_bellman(
@@ -190,8 +190,8 @@ def residual_squares(chain: Any, features: Any, discount: float, l2: float, stat
         values = _values(features, w, doubled)
         found, rewards = residuals_of(chain, (values.high + values.low)[:, None], gamma)
         size = (1.0 + gamma) * float(np.abs(values.high).max()) + chain.largest()
-        off = each * size + (1.0 + gamma) * float(values.error.max())
-        return Residuals(found[:, 0] - rewards, np.broadcast_to(off, rewards.shape), 0.0, 0.0)
+        error = each * size + (1.0 + gamma) * float(values.error.max())
+        return Residuals(found[:, 0] - rewards, np.broadcast_to(error, rewards.shape), 0.0, 0.0)
 
     return Squares(known.part, share, 1.0, float(l2), none, none, norms, loose, residuals)
 

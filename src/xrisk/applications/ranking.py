@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from xrisk.applications.arguments import CLASS_LOSSES, as_number, by_name, penalty_of, signs_of, stated
+from xrisk.applications.arguments import CLASS_LOSSES, as_number, by_name, checked_problem, penalty_of, signs_of
 from xrisk.data.products import less_offset
 from xrisk.data.rows import row_count, row_numbers
 from xrisk.functions import CVaRRisk, Identity, MaxRisk, Power, Scaled, Softplus, loss_domain
@@ -296,4 +296,4 @@ def _not_increasing(loss: Any) -> Any:
 
 
 def _penalised(inner: Any, outer: Any, l1: float, l2: float) -> Problem:
-    return stated(inner, outer, penalty_of(l1, l2, False, pass_loss(inner)))
+    return checked_problem(inner, outer, penalty_of(l1, l2, False, pass_loss(inner)))

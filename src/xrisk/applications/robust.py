@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from xrisk.applications.arguments import by_name, mean_loss, penalty_of, signs_of, stated
+from xrisk.applications.arguments import by_name, checked_problem, mean_loss, penalty_of, signs_of
 from xrisk.data.rows import add_row, frozen, row_count, row_size
 from xrisk.functions import Logistic, MarginLoss, Softplus
 from xrisk.inner import CSR, Dense, Dropout, Gaussian, Groups, LinearModel, Perturbed, WithIntercept, as_rows
@@ -78,7 +78,7 @@ def robust_logistic(
         drawn = _stored(rows, _drawn(rows, noise, copies, rng), copies)
         model = LinearModel(_with_intercept(drawn, fit_intercept), frozen(np.repeat(target, copies)), MarginLoss())
         inner = Groups(model, frozen(copies * np.arange(n + 1)))
-    return stated(inner, Softplus(), penalty_of(l1, l2, fit_intercept, MarginLoss()))
+    return checked_problem(inner, Softplus(), penalty_of(l1, l2, fit_intercept, MarginLoss()))
 
 
 def averaged_logistic(

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from xrisk.applications.arguments import LOSSES, ambiguity_of, by_name, penalty_of, row_weights, stated
+from xrisk.applications.arguments import LOSSES, ambiguity_of, by_name, checked_problem, penalty_of, row_weights
 from xrisk.applications.groups import model_of
 from xrisk.data.rows import as_rows, frozen, row_count
 from xrisk.functions import WithMasses
@@ -61,7 +61,7 @@ def sample_dro(
     if sample_weight is not None:
         risk = WithMasses(risk, masses_of(sample_weight, n))
     model = model_of(WithIntercept(rows) if fit_intercept else rows, y, spec, n)
-    return stated(Samples(model), risk, penalty_of(l1, l2, fit_intercept, spec))
+    return checked_problem(Samples(model), risk, penalty_of(l1, l2, fit_intercept, spec))
 
 
 def masses_of(sample_weight: Any, n: int) -> np.ndarray:

@@ -72,15 +72,15 @@ def column_grid(prepared: Prepared, data: str) -> Grid:
 
 
 def say(out: Console, sentences: Iterable[str], style: str = "") -> None:
-    """Sentences, one on a line, whatever names are in them."""
-    for sentence in sentences:
+    """Sentences, one on a line, whatever names are in them; empty ones are left out."""
+    for sentence in filter(None, sentences):
         out.print(Text(plain(sentence), style=style))
 
 
 def show_study(out: Console, study: Study) -> None:
     """The finding of a study."""
     out.print(grid(study.objective.table(study, is_wide=out.width >= WIDE)))
-    say(out, filter(None, [study.caution]), "bold")
+    say(out, [study.caution], "bold")
     say(out, study.objective.sentences(study))
 
 

@@ -49,18 +49,14 @@ def linear_model(
     return model_of(estimator, options, *names, loss=options["loss"] or DEFAULT_LOSS[task])
 
 
-def question(
-    objective: Any, prepared: Prepared, options: dict[str, Any], title: str, verb: str, **more: Any
-) -> Question:
-    """A question to the rows of a table, and the text of its page; ``more`` replaces parts of it."""
+def question(objective: Any, prepared: Prepared, options: dict[str, Any], title: str, verb: str) -> Question:
+    """A question to the rows of a table, and the text of its page."""
     columns = counted(len(prepared.encoding.columns), "column", "columns")
     description = f"{Path(options['data']).name}: {options['target']} is {verb} from {columns}."
     parts = (prepared.train, prepared.validation, prepared.test)
     settings = {"objective": options["objective"], "validation": options["validation"]}
-    plain = Question(
-        objective, parts, f"Predicting {options['target']}: {title}", description, settings, prepared.notes
-    )
-    return plain._replace(**more)
+    title = f"Predicting {options['target']}: {title}"
+    return Question(objective, parts, title, description, settings, prepared.notes)
 
 
 class KnownRows(NamedTuple):

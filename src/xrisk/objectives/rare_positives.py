@@ -11,13 +11,25 @@ from xrisk.estimators.partial_auc import SURROGATES
 from xrisk.functions.parameters import counted
 from xrisk.metrics import partial_auc_score
 from xrisk.objectives.options import POSITIVE, known_rows, model_of, question
+from xrisk.objectives.rankings import (
+    METRIC,
+    RankingScore,
+    area_text,
+    chance,
+    class_counts,
+    interval_text,
+    judge_ranking,
+    quantities,
+    ranking_verdict,
+    rate,
+    region,
+    roc_panels,
+)
 from xrisk.report.figures import marks_figure
-from xrisk.report.findings import Proof, difference_rows, proof_of, recommendation, verdict_text
-from xrisk.report.models import TextTable, cards, cells, columns, models_table, page_rows
+from xrisk.report.findings import Proof, difference_rows, judged_rows, proof_of, recommendation, verdict_text
+from xrisk.report.models import cards, judged_table, models_table, page_rows
 from xrisk.report.numbers import percent
-from xrisk.report.rankings import METRIC, area_text, chance, interval_text, quantities, rate, region, roc_panels
-from xrisk.study.objective import Command, Evaluation, Option, Parts, Plan, Question
-from xrisk.study.ranking import RankingScore, class_counts, judge_ranking, ranking_verdict
+from xrisk.study.objective import Command, Evaluation, Option, Parts, Plan, Question, TextTable
 from xrisk.study.study import Arm, Study, certificate_dict, parameters, row_counts
 from xrisk.study.verdict import Verdict
 from xrisk.tables import Part, RankedClasses, TableModel
@@ -153,8 +165,8 @@ class RarePositives:
     def table(self, study: Study, is_wide: bool) -> TextTable:
         """Models in rows: partial AUC with its interval, AUC, and what a threshold catches or costs."""
         found = study.requested.test
-        many = counted(found.positives + found.negatives, f"{study.judged_on} row", f"{study.judged_on} rows")
-        title = f"{METRIC} ({region(self.ranked)}) on {many}, {found.positives:,} positive"
+        rows = judged_rows(study, found.positives + found.negatives)
+        title = f"{METRIC} ({region(self.ranked)}) on {rows}, {found.positives:,} positive"
         return models_table(study, quantities(self.ranked), title, is_wide)
 
     def sentences(self, study: Study) -> list[str]:
@@ -209,7 +221,7 @@ def summary(study: Study) -> str:
 def verdict(study: Study) -> str:
     """What the rows say about the models, the recommendation, and the rule; the same words whoever is ahead."""
     found = study.requested.test
-    rows = f"{found.positives + found.negatives:,} {study.judged_on} rows, {found.positives:,} of them positive"
+    rows = f"{judged_rows(study, found.positives + found.negatives)}, {found.positives:,} of them positive"
     judged = f"Judged by {METRIC} ({region(study.objective.ranked)}) on {rows}; with 95 % confidence"
     return verdict_text(study, judged, signed)
 
@@ -287,15 +299,15 @@ def evaluate(fitted: TableModel, frame: Any, y: np.ndarray, options: dict[str, A
     ranked: Any = fitted.ranked
     rows = known_rows(fitted, frame, y, (ranked.negative, ranked.positive), options)
     found = judge_ranking(np.asarray(rows.y == ranked.positive), fitted.model.decision_function(rows.X), ranked)
-    caution, shown, many = few_rows(found, ranked, "judged"), quantities(ranked), int(rows.y.size)
+    caution, many = few_rows(found, ranked, "judged"), int(rows.y.size)
     numbers = {"rows": many, "metric": METRIC, "asked": ranked._asdict(), **found.to_dict(), "caution": caution or None}
     title = f"{options['data']}, {counted(many, 'row', 'rows')}, {found.positives:,} positive ({region(ranked)})"
     interval = f"{area_text(found.score)}, 95 % interval {interval_text(found)}"
     return Evaluation(
         {**numbers, "classes_not_trained_on": rows.unknown},
-        TextTable(title, columns(shown), (((options["model"], *cells(found, shown)),),)),
+        judged_table(title, [(options["model"], found)], quantities(ranked)),
         rows.notes,
-        tuple(filter(None, (caution, f"Partial AUC ({region(ranked)}) {interval}; positive is {ranked.positive}."))),
+        (caution, f"Partial AUC ({region(ranked)}) {interval}; positive is {ranked.positive}."),
     )
 
 

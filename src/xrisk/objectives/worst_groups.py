@@ -13,18 +13,19 @@ from xrisk.applications.arguments import divergences_that_take
 from xrisk.estimators import GroupDROClassifier, GroupDRORegressor
 from xrisk.functions.parameters import counted
 from xrisk.metrics import MIN_GROUP_SIZE, GroupReport, GroupRow
+from xrisk.objectives import group_figures as shown
+from xrisk.objectives.group_figures import groups_table, trained_and_scored
 from xrisk.objectives.options import ALPHA, GROUPS, TABLE, linear_model, question
-from xrisk.report import groups as shown
 from xrisk.report.findings import (
     SIMPLEST,
     against_first,
     bounds_on_optimum,
     gap_text,
+    judged_rows,
     proof_of,
     recommendation,
     verdict_text,
 )
-from xrisk.report.groups import groups_table, trained_and_scored
 from xrisk.report.models import Card
 from xrisk.report.numbers import THIN, headed, score_text
 from xrisk.run import TracePoint
@@ -166,7 +167,7 @@ class WorstGroups:
             "trade": trade(study),
             "scored": trained_and_scored(robust.model, self.score),
             "verdict": verdict(study),
-            "proof": proof(study),
+            "proof": proof_of(robust.model),
             "cards": cards(study),
             "min_group_size": self.min_group_size,
             "groups_figure": shown.groups_figure(study.arms, self.score),
@@ -182,7 +183,7 @@ class WorstGroups:
         for arm in study.arms:
             columns += [TableColumn(arm.name), TableColumn("", is_dim=True)] if is_wide else [TableColumn(arm.name)]
         reports = [arm.test for arm in study.arms]
-        title = f"{self.metric} on {_judged_rows(study)}"
+        title = f"{self.metric} on {judged_rows(study, reports[0].overall.n)}"
         return groups_table(title, columns, reports, self.score, with_intervals=is_wide, most=(SHOWN, FOLDED))
 
     def sentences(self, study: Study) -> list[str]:
@@ -191,11 +192,6 @@ class WorstGroups:
 
     def metadata(self, train: Part) -> dict[str, Any]:
         return {"groups": tuple(np.unique(train.groups).tolist())}
-
-
-def _judged_rows(study: Study) -> str:
-    """The rows of the verdict: "500 validation rows"."""
-    return counted(study.arms[0].test.overall.n, f"{study.judged_on} row", f"{study.judged_on} rows")
 
 
 def objective(study: Study) -> str:
@@ -258,7 +254,7 @@ def _signed(study: Study) -> Callable[[float], str]:
 def verdict(study: Study) -> str:
     """What the rows say about the models, the recommendation, and the rule; the same words whoever is ahead."""
     report = study.arms[0].test
-    rows = counted(report.min_group_size, f"{study.judged_on} row", f"{study.judged_on} rows")
+    rows = judged_rows(study, report.min_group_size)
     if not report.large:
         alike = f"No group has {rows}, so the models cannot be told apart"
         return verdict_text(study, alike, _signed(study), "We recommend the simplest model")
@@ -267,11 +263,6 @@ def verdict(study: Study) -> str:
     large = counted(len(report.large), "group", "groups")
     judged = f"Judged by {study.objective.metric} in the worst of {large} with at least {rows}{left_out}"
     return verdict_text(study, f"{judged}; with 95 % confidence, in {_unit(study)}", _signed(study), SIMPLEST)
-
-
-def proof(study: Study) -> Any:
-    """What is proved of the robust model."""
-    return proof_of(study.requested.model)
 
 
 def cards(study: Study) -> list[Card]:

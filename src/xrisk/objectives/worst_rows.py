@@ -14,23 +14,38 @@ from xrisk.estimators.samples import RADIUS, concentration
 from xrisk.functions.parameters import counted
 from xrisk.metrics import MIN_GROUP_SIZE, cvar
 from xrisk.objectives.options import ALPHA, GROUPS, TABLE, known_rows, linear_model, question
-from xrisk.report.figures import marks_figure
-from xrisk.report.findings import Proof, against_first, difference_rows, proof_of, recommendation, verdict_text
-from xrisk.report.models import Quantity, cards, cells, columns, models_table, page_rows
-from xrisk.report.numbers import headed, loss_interval, loss_text, percent, rounded
-from xrisk.report.rows import (
+from xrisk.objectives.tails import (
+    TAIL,
+    RowsFound,
+    TailScore,
+    half_of,
     heavy_line,
+    heavy_rows,
+    judge_tail,
     loss_panels,
     quantities,
     right_name,
+    row_losses,
     share_text,
+    tail_verdict,
     weight_text,
     without_worst,
     worst_names,
 )
+from xrisk.report.figures import marks_figure
+from xrisk.report.findings import (
+    Proof,
+    against_first,
+    difference_rows,
+    judged_rows,
+    proof_of,
+    recommendation,
+    verdict_text,
+)
+from xrisk.report.models import Quantity, cards, judged_table, models_table, page_rows
+from xrisk.report.numbers import headed, loss_interval, loss_text, percent, rounded
 from xrisk.study.objective import Command, Evaluation, Option, Parts, Plan, Question, TextTable
-from xrisk.study.study import Arm, Study, certificate_dict, finite, parameters, sizes_of
-from xrisk.study.tail import TAIL, RowsFound, TailScore, half_of, heavy_rows, judge_tail, row_losses, tail_verdict
+from xrisk.study.study import Arm, Study, certificate_dict, parameters, sizes_of
 from xrisk.study.verdict import Verdict
 from xrisk.tables import Part, TableModel
 from xrisk.tables.prepare import Prepared, prepare_rows
@@ -177,19 +192,18 @@ class WorstRows:
 
     def table(self, study: Study, is_wide: bool) -> TextTable:
         """Models in rows: the worst tenth with its interval, the mean, accuracy or R², the worst group."""
-        many = counted(study.requested.test.rows, f"{study.judged_on} row", f"{study.judged_on} rows")
-        return models_table(study, self.quantities(study), f"loss on {many}", is_wide)
+        title = f"loss on {judged_rows(study, study.requested.test.rows)}"
+        return models_table(study, self.quantities(study), title, is_wide)
 
     def sentences(self, study: Study) -> list[str]:
         shown = ", ".join(f"{each.row:,}" for each in study.details.heavy[:5])
-        texts = [
+        return [
             *(f"{arm.name}: {found.headline}." for arm, found in zip(study.arms[1:], proofs(study), strict=True)),
             f"{weight_of_few(study)} The heaviest rows of the file, counted from 1: {shown}.",
             worst_names([(arm.name, arm.test.groups) for arm in study.arms]),
             trade(study),
             verdict(study),
         ]
-        return [text for text in texts if text]
 
     def metadata(self, train: Part) -> dict[str, Any]:
         names = np.unique(train.groups).tolist()
@@ -222,9 +236,10 @@ def summary(study: Study) -> str:
 
 def verdict(study: Study) -> str:
     """What the rows say about the models, the recommendation, and the rule; the same words whoever is ahead."""
-    rows = f"{study.requested.test.rows:,} {study.judged_on} rows"
-    judged = f"Judged by the mean loss of the worst 10 % of {rows}; with 95 % confidence, in loss saved"
-    return verdict_text(study, judged, signed)
+    rows = judged_rows(study, study.requested.test.rows)
+    return verdict_text(
+        study, f"Judged by the mean loss of the worst 10 % of {rows}; with 95 % confidence, in loss saved", signed
+    )
 
 
 def trade(study: Study) -> str:
@@ -319,18 +334,16 @@ def evaluate(fitted: TableModel, frame: Any, y: np.ndarray, options: dict[str, A
     rows = known_rows(fitted, frame, y, model.classes_ if task == "classification" else np.unique(y), options)
     groups = group_names(fitted.encoding.group_labels(rows.frame), rows.y.size) if fitted.encoding.groups else None
     found = judge_tail(model, rows.X, rows.y, groups, min_group_size=least)
-    caution, shown = few_rows(found.rows, "judged"), quantities(task, found.groups)
-    numbers = {
-        name: value for name, value in found.to_dict().items() if name in ("rows", "tail", "low", "high", "mean")
-    }
-    numbers |= {"metric": METRIC, "accuracy" if task == "classification" else "r2": finite(found.right)}
+    caution, known = few_rows(found.rows, "judged"), found.to_dict()
+    numbers: dict[str, Any] = {name: known[name] for name in ("tail", "low", "high", "mean", "rows")}
+    numbers |= {"metric": METRIC, "accuracy" if task == "classification" else "r2": known["right"]}
     numbers |= {"caution": caution or None, "groups": found.groups and found.groups.to_dict()}
     title = f"{options['data']}, {counted(found.rows, 'row', 'rows')}, loss"
     return Evaluation(
         {**numbers, "classes_not_trained_on": rows.unknown},
-        TextTable(title, columns(shown), (((options["model"], *cells(found, shown)),),)),
+        judged_table(title, [(options["model"], found)], quantities(task, found.groups)),
         rows.notes,
-        tuple(filter(None, (caution, worst_names([("", found.groups)])))),
+        (caution, worst_names([("", found.groups)])),
     )
 
 

@@ -55,11 +55,11 @@ def _tasks(**options: Any) -> Callable[[], Problem]:
 
 
 def _pairs(build: Callable[..., Problem], **options: Any) -> Callable[[], Problem]:
-    def stated() -> Problem:
+    def build_pairs() -> Problem:
         table = make_groups(20, n=1000, random_state=0)
         return build(table.X, table.y, l2=1e-2, **options)
 
-    return stated
+    return build_pairs
 
 
 def _bellman() -> Problem:

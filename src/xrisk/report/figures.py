@@ -84,8 +84,10 @@ class Panel(NamedTuple):
         points = [(self.across.at(a), self.up.down(b, self.height)) for a, b in zip(x, y, strict=True)]
         return list(dict.fromkeys(points))
 
-    def drawn(self, lines: list[Any], region: dict[str, float], **more: Any) -> dict[str, Any]:
-        """The panel for the page: curves by the key of their model, the part of the panel that counts."""
+    def drawn(
+        self, lines: list[Any], region: dict[str, float], area: Sequence[Any] = (), chance: Sequence[Any] = ()
+    ) -> dict[str, Any]:
+        """The panel for the page: curves by the key of their model, the part that counts, what is filled of it."""
         across, up = self.levels
         return {
             "title": self.title,
@@ -93,8 +95,8 @@ class Panel(NamedTuple):
             "names": self.names,
             "lines": lines,
             "region": region,
-            "area": more.get("area", []),
-            "chance": more.get("chance", []),
+            "area": area,
+            "chance": chance,
             "across": marks_across(self.across, ticks(*self.across), across),
             "up": [{"y": self.up.down(v, self.height), "name": up(v)} for v in ticks(*self.up)],
         }

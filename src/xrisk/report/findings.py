@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from xrisk.functions.parameters import counted
 from xrisk.report.numbers import percent_at_most
 from xrisk.solvers.base import PROVED_ENDINGS, Stop
 from xrisk.study import Difference, Study
@@ -21,6 +22,11 @@ NOTHING_LEFT = (
 TRAINING_ONLY = (
     "This is a statement about the training rows; the validation rows show how the model does on other rows."
 )
+
+
+def judged_rows(study: Study, number: int) -> str:
+    """How many rows of the verdict: "500 validation rows"."""
+    return counted(number, f"{study.judged_on} row", f"{study.judged_on} rows")
 
 
 def recommendation(study: Study, rule: str = "Recommended") -> str:

@@ -1,17 +1,15 @@
 """What a study is about, as data: which models are fitted, how they are judged, what is reported."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from xrisk.study.study import Arm, Study
+from xrisk.study.verdict import Verdict
 from xrisk.tables import Part, TableModel
 from xrisk.tables.prepare import Prepared
-
-if TYPE_CHECKING:
-    from xrisk.study.study import Arm, Study
-    from xrisk.study.verdict import Verdict
 
 Parts = tuple[Part, Part, Part]  # training, validation, and the rows of the verdict
 
@@ -131,10 +129,10 @@ class Objective(Protocol):
     def judge(self, model: Any, part: Part) -> Any:
         """How a model does on the rows of the verdict."""
 
-    def verdict(self, arms: "list[Arm]", part: Part) -> "Verdict":
+    def verdict(self, arms: list[Arm], part: Part) -> Verdict:
         """Which of the models whose fits finished the rows recommend."""
 
-    def details(self, arms: "list[Arm]", parts: Parts) -> Any:
+    def details(self, arms: list[Arm], parts: Parts) -> Any:
         """What else the objective shows."""
 
     def sizes(self, train: Part, validation: Part, test: Part | None) -> dict[str, Any]:
@@ -146,19 +144,19 @@ class Objective(Protocol):
     def caution(self, found: Any, judged_on: str) -> str:
         """A warning where few rows decide, else nothing; ``found`` is what `judge` returned."""
 
-    def numbers(self, study: "Study") -> dict[str, Any]:
+    def numbers(self, study: Study) -> dict[str, Any]:
         """What the JSON of this objective adds to that of every study."""
 
-    def numbers_of(self, arm: "Arm") -> dict[str, Any]:
+    def numbers_of(self, arm: Arm) -> dict[str, Any]:
         """What it adds for each model."""
 
-    def view(self, study: "Study") -> dict[str, Any]:
+    def view(self, study: Study) -> dict[str, Any]:
         """What the template shows."""
 
-    def table(self, study: "Study", is_wide: bool) -> TextTable:
+    def table(self, study: Study, is_wide: bool) -> TextTable:
         """The models in a table on a terminal."""
 
-    def sentences(self, study: "Study") -> list[str]:
+    def sentences(self, study: Study) -> list[str]:
         """The text below it."""
 
     def metadata(self, train: Part) -> dict[str, Any]:

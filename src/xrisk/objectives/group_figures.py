@@ -1,4 +1,4 @@
-"""Groups on the page and on a terminal: tables, sentences, and the figures of groups, weights and bounds."""
+"""Groups on the page and on a terminal: tables, sentences, and figures of scores, weights and bounds."""
 
 import math
 from collections.abc import Sequence
