@@ -103,7 +103,7 @@ def groups_figure(arms: Sequence[Arm], score: Score) -> dict[str, Any] | None:
     lines = [
         {
             "name": row.name,
-            "n": row.n,
+            "note": counted(row.n, "row", "rows").replace(" ", "\u00a0"),
             "values": [score_text(each.score, score) for each in rows],
             "marks": [
                 _mark(arm.key, each, scale, 15 + 13 * k)
@@ -139,7 +139,7 @@ def spans_figure(arms: Sequence[Arm], score: Score) -> dict[str, Any] | None:
             "worst": scale.at(least),
             "all_text": score_text(whole, score),
             "worst_text": score_text(least, score),
-            "worst_name": name,
+            "note": f"worst: {name}",
         }
         for arm, name, whole, least in pairs
     ]

@@ -48,7 +48,7 @@ def cards(study: Study, quantities: Sequence[Quantity]) -> list[Card]:
 def page_rows(study: Study, quantities: Sequence[Quantity], training: Callable[[Any], str]) -> dict[str, Any]:
     """The table of the page, with a last column about the training rows."""
     return {
-        "heads": [headed(each.name) for each in quantities],
+        "heads": ["Model", *(headed(each.name) for each in quantities), "Training"],
         "rows": [
             {"name": arm.name, "train": training(arm.train)}
             | {"cells": [(q.text(arm.test), q.interval(arm.test) if q.interval else "") for q in quantities]}
