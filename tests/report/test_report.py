@@ -147,13 +147,13 @@ def test_the_headings_are_the_words_of_the_field(page):
 
 def test_a_group_of_one_row_is_not_told_as_rows(study):
     sizes = {**study.sizes, "smallest_group": {"name": "few", "rows": 1}}
-    assert "the smallest, few, has 1 row, the largest" in render(study._replace(sizes=sizes))
+    assert "the smallest, few, has 1 row; the largest" in render(study._replace(sizes=sizes))
 
 
 def test_a_least_size_of_one_row_is_not_told_as_rows(rows):
     found = compare(WorstGroups(xrisk.GroupDROClassifier(alpha=0.5, l2=1e-2, random_state=0), min_group_size=1), *rows)
     assert "1 validation rows" not in render(found)
-    assert "4 groups with at least 1 validation row;" in verdict(found)
+    assert "4 groups with at least 1 validation row." in verdict(found)
 
 
 def test_small_groups_are_folded_and_said_to_be_left_out(study, page):

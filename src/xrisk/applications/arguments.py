@@ -62,7 +62,7 @@ class Divergence(NamedTuple):
     build: Callable[..., Any]  # the risk, from the numbers it takes
     takes: tuple[str, ...]  # names of these numbers
     meaning: str  # over which mixtures of the groups the worst case is taken
-    objective: str  # completes "a linear model whose … is as small as can be"
+    objective: str  # completes "a linear model that minimises the …"
 
 
 AT_A_COST = "loss under the worst mixture of {groups} (far from equal weights at a cost: {word}, λ = {lam})"
@@ -77,19 +77,19 @@ DIVERGENCES: dict[str, Divergence] = {
     "chi2": Divergence(
         ChiSquareRiskA,
         ("lam",),
-        "all mixtures, those far from equal weights at the cost lam · mean ½(t−1)², t the weights over equal ones",
+        "all mixtures, at the cost lam · mean ½(t−1)², where t is a weight over the equal weight",
         AT_A_COST,
     ),
     "chi2-b": Divergence(
         ChiSquareRiskB,
         ("lam",),
-        'as "chi2", at the cost lam · mean (t−1)²',
+        'as "chi2", but at the cost lam · mean (t−1)²',
         AT_A_COST,
     ),
     "kl": Divergence(
         KLRisk,
         ("lam",),
-        "all mixtures at lam times their Kullback–Leibler divergence from equal weights",
+        "all mixtures, at the cost lam times their Kullback–Leibler divergence from equal weights",
         AT_A_COST,
     ),
     "max": Divergence(MaxRisk, (), "the worst group alone", "loss in the worst of {groups}"),

@@ -18,7 +18,7 @@ from xrisk.inner import Generated, GeneratedSimulator, Reweighted, Simulated
 from xrisk.inner.generated import generated_means
 
 MANY = 2**23  # numbers: residuals of more are computed whenever they are read, if they have few successors
-FEW = 16  # successors of a state, on average: so many take twice the time of stored residuals, and a third of the room
+FEW = 16  # successors of a state, on average: they take twice the time and a third of the memory of stored residuals
 AHEAD = 8  # transitions whose features are asked for before they are read
 
 
@@ -129,7 +129,7 @@ def _sparse_residuals(chain: Stored, features: Any, gamma: float) -> Any:
 
 
 class ResidualRows(NamedTuple):
-    """Rows Φ − γPΦ of the states that are left, computed when they are read: of many there may be no room."""
+    """Rows Φ − γPΦ of the states that are left, computed when they are read, to save memory."""
 
     left: np.ndarray  # (n,) the states that are left
     successors: np.ndarray  # (transitions,) states as given, −1 where the episode ends

@@ -1,4 +1,4 @@
-"""Options of the command line that several objectives have, and what all do with theirs."""
+"""Options of the command line that several objectives share, and what is built from them."""
 
 from collections.abc import Sequence
 from pathlib import Path

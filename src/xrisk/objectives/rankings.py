@@ -152,7 +152,7 @@ def _roc_panel(
     diagonal, curves = np.array([0.0, 1.0]), [(arm.key, arm.test.curve) for arm in arms]
     return panel.drawn(
         [(key, panel.curve(*inside(curve.fpr, curve.tpr, up.low, across.high))) for key, curve in curves],
-        {"width": bottom[0], "height": bottom[1] - top[1]},
+        region={"width": bottom[0], "height": bottom[1] - top[1]},
         area=panel.curve(*shaded.test.curve.polygon.T),
         chance=panel.curve(*inside(diagonal, diagonal, up.low, across.high)),
     )

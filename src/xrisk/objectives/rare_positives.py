@@ -42,7 +42,7 @@ KEYS = ("logistic", "balanced", "ranking")
 
 @dataclass(frozen=True)
 class RarePositives:
-    """What ranks the positives first, in the part of the ROC curve that counts?
+    """Which model ranks the positives first, in the part of the ROC curve that counts?
 
     The model is compared with two logistic regressions, one of the rows and one in which both classes count the same.
 
@@ -178,9 +178,9 @@ class RarePositives:
 
 
 def logistic_plans(model: Any, train: Part) -> dict[str, Plan]:
-    """Logistic regressions that may take as long as the model: all rows are one group, or the classes are.
+    """Plain and balanced logistic regression, with the limits of the model.
 
-    With alpha = 1 the mean over the groups is minimised.
+    With alpha = 1 the mean over the groups is minimised: all rows are one group, or each class is one.
     """
     same = {name: getattr(model, name) for name in ("l1", "tol", "max_seconds", "random_state")}
     mean = GroupDROClassifier("cvar", alpha=1.0, **same)
@@ -222,8 +222,7 @@ def verdict(study: Study) -> str:
     """What the rows say about the models, the recommendation, and the rule; the same words whoever is ahead."""
     found = study.requested.test
     rows = f"{judged_rows(study, found.positives + found.negatives)}, {found.positives:,} of them positive"
-    judged = f"Judged by {METRIC} ({region(study.objective.ranked)}) on {rows}; with 95 % confidence"
-    return verdict_text(study, judged, signed)
+    return verdict_text(study, f"Judged by {METRIC} ({region(study.objective.ranked)}) on {rows}", METRIC, signed)
 
 
 def ranking_aim(ranked: RankedClasses) -> str:
@@ -242,7 +241,6 @@ def no_proof(arm: Arm) -> Proof:
     """What is known of a model of a bounded surrogate."""
     model = arm.model
     start = "logistic regression" if model.start_ == "logistic" else "balanced logistic regression"
-    ranked = f"{percent(model.training_score_)} of the training pairs that count correctly"
     chosen = (
         "Cross-validation found no model significantly better than the start, so the ranking is that of the start."
         if np.isinf(model.anchor_)
@@ -251,8 +249,9 @@ def no_proof(arm: Arm) -> Proof:
     limit = "" if arm.is_finished else f" The fit was cut short: {model.stop_}."
     text = (
         "A bounded surrogate is not convex and has no certificate: the fit may end in or before a local optimum, and "
-        f"another model may rank the training rows better. This one ranks {ranked}; its start, {start}, "
-        f"{percent(model.start_score_)}. {chosen}{limit}"
+        f"another model may rank the training rows better. Of the training pairs that count, this one ranks "
+        f"{percent(model.training_score_)} correctly; its start, {start}, {percent(model.start_score_)}. "
+        f"{chosen}{limit}"
     )
     return Proof(False, "No proof of optimality", text)
 

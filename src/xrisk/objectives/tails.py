@@ -268,4 +268,4 @@ def _loss_panel(arms: Sequence[Arm], tail: float, title: str, share: float) -> d
     names = ("share of the rows, largest losses first", "loss")
     panel = Panel(title, Scale(0.0, share), up, HEIGHT, names, (lambda v: percent(v, 0), level_name))
     lines = [(key, panel.curve((rows + 0.5) / n, each[rows])) for key, each in losses.items()]
-    return panel.drawn(lines, {"width": panel.across.at(tail), "height": HEIGHT})
+    return panel.drawn(lines, region={"width": panel.across.at(tail), "height": HEIGHT})

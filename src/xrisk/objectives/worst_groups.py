@@ -17,7 +17,6 @@ from xrisk.objectives import group_figures as shown
 from xrisk.objectives.group_figures import groups_table, trained_and_scored
 from xrisk.objectives.options import ALPHA, GROUPS, TABLE, linear_model, question
 from xrisk.report.findings import (
-    SIMPLEST,
     against_first,
     bounds_on_optimum,
     gap_text,
@@ -46,7 +45,7 @@ UNSEEN = {
 
 @dataclass(frozen=True)
 class WorstGroups:
-    """What does best on the worst groups?
+    """Which model does best on the worst groups?
 
     The plain model (ERM) minimises the mean loss over all rows, the re-weighted one the mean over the groups of their
     mean losses, both with the loss and penalty of ``model``.
@@ -257,12 +256,12 @@ def verdict(study: Study) -> str:
     rows = judged_rows(study, report.min_group_size)
     if not report.large:
         alike = f"No group has {rows}, so the models cannot be told apart"
-        return verdict_text(study, alike, _signed(study), "We recommend the simplest model")
+        return verdict_text(study, alike, _unit(study), _signed(study), "We recommend the simplest model")
     small = counted(len(report.small), "smaller group is", "smaller groups are")
     left_out = f" ({small} left out)" if report.small else ""
     large = counted(len(report.large), "group", "groups")
     judged = f"Judged by {study.objective.metric} in the worst of {large} with at least {rows}{left_out}"
-    return verdict_text(study, f"{judged}; with 95 % confidence, in {_unit(study)}", _signed(study), SIMPLEST)
+    return verdict_text(study, judged, _unit(study), _signed(study))
 
 
 def cards(study: Study) -> list[Card]:

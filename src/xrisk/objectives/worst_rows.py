@@ -1,4 +1,4 @@
-"""The worst rows, whoever they are: plain and robust models, judged by the mean loss of their worst tenth of rows."""
+"""The worst rows: plain and robust models, judged by the mean loss of their worst tenth of rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ MEAN: dict[str, Any] = {"ambiguity": "cvar", "alpha": 1.0, "radius": None, "stre
 
 @dataclass(frozen=True)
 class WorstRows:
-    """What does best on the worst tenth of the rows?
+    """Which model does best on the worst tenth of the rows?
 
     The model is compared with a plain one and one that sets outliers aside, all with the same loss and penalty. Wrong
     labels among the rows of the verdict are in the tail too.
@@ -237,9 +237,7 @@ def summary(study: Study) -> str:
 def verdict(study: Study) -> str:
     """What the rows say about the models, the recommendation, and the rule; the same words whoever is ahead."""
     rows = judged_rows(study, study.requested.test.rows)
-    return verdict_text(
-        study, f"Judged by the mean loss of the worst 10 % of {rows}; with 95 % confidence, in loss saved", signed
-    )
+    return verdict_text(study, f"Judged by the mean loss of the worst 10 % of {rows}", "loss saved", signed)
 
 
 def trade(study: Study) -> str:
@@ -294,7 +292,7 @@ def _loss(study: Study) -> str:
 
 
 def proofs(study: Study) -> list[Proof]:
-    """What is proved of the robust model, and of the one that sets rows aside, given these."""
+    """What is proved of the robust model, and of the trimmed one given the rows that it sets aside."""
     robust, trimmed = (proof_of(arm.model) for arm in study.arms[1:])
     rows = study.arms[2].model.outliers_.size
     given = f" This holds given the {rows:,} training rows that are set aside: another choice of these may be better."
@@ -358,7 +356,7 @@ COMMANDS = (
             GROUPS,
             Option(
                 "ambiguity",
-                f"The weights q of the rows near equal ones p over which dro takes the worst case. {_meanings}.",
+                f"dro takes the worst case over weights q of the rows near equal weights p. {_meanings}.",
                 default=DROClassifier().ambiguity,
                 values=tuple(AMBIGUITIES),
             ),

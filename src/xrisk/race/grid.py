@@ -36,7 +36,7 @@ def cells(solver: Any, grid: dict[str, tuple[float, ...]]) -> list[Setting]:
 
 
 def neighbours(setting: Setting, grid: dict[str, tuple[float, ...]]) -> list[Setting]:
-    """The cells that differ in one field by one place, up or down; beyond the grid it goes on as it ends.
+    """The cells that differ in one field by one place, up or down; beyond the grid its last ratio continues.
 
     A field with a single value is not tuned.
 

@@ -55,7 +55,7 @@ def _shown_slope(race: Race, entry: Entry) -> str:
 
 
 def least_gap(race: Race) -> float:
-    """What the certificate of the optimum can tell."""
+    """The smallest gap that the certificate of the optimum resolves."""
     return max(race.goal.value - race.goal.dual, 1e-12 * abs(race.goal.value), 1e-300)
 
 
@@ -65,7 +65,7 @@ def shown_setting(entry: Entry) -> str:
 
 
 def shown_gap(race: Race, gap: float) -> str:
-    """A gap; below what the certificate of the optimum can tell only that it is so."""
+    """A gap; an upper bound where the certificate of the optimum resolves no more."""
     if math.isinf(gap):
         return "diverged"
     least = least_gap(race)

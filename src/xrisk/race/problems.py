@@ -20,7 +20,7 @@ from xrisk.problem import Problem
 
 
 class NamedProblem(NamedTuple):
-    """A problem with what is to be said about it."""
+    """A problem and its description."""
 
     description: str
     build: Callable[[], Problem]

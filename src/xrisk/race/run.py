@@ -87,7 +87,7 @@ def race(
     budget : Budget
         Of every run, in iterations, oracle calls or seconds.
     seeds : iterable of int
-        Seeds of the runs that count.
+        Seeds of the runs that are compared.
     grid : dict of field → values, optional
         A solver is run at every combination of the fields it has, once, with a seed of its own and the whole budget;
         the cell of least objective races. As long as a neighbour of that cell, inside the grid or beyond it, does

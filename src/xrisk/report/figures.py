@@ -17,9 +17,9 @@ class Scale(NamedTuple):
         """Position in per cent, kept on the axis."""
         return round(100.0 * min(max((value - self.low) / (self.high - self.low), 0.0), 1.0), 3)
 
-    def down(self, value: float, height: int, digits: int = 1) -> float:
+    def down(self, value: float, height: int) -> float:
         """Position in pixels below the upper end of an axis that goes up."""
-        return round(height * (1.0 - self.at(value) / 100.0), digits)
+        return round(height * (1.0 - self.at(value) / 100.0), 1)
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
@@ -85,10 +85,18 @@ class Panel(NamedTuple):
         return list(dict.fromkeys(points))
 
     def drawn(
-        self, lines: list[Any], region: dict[str, float], area: Sequence[Any] = (), chance: Sequence[Any] = ()
+        self,
+        lines: Sequence[Any],
+        *,
+        region: dict[str, float] | None = None,
+        area: Sequence[Any] = (),
+        chance: Sequence[Any] = (),
+        dots: Sequence[Any] = (),
+        up_marks: Sequence[float] | None = None,
     ) -> dict[str, Any]:
-        """The panel for the page: curves by the key of their model, the part that counts, what is filled of it."""
+        """The panel for the page: curves by key, the region that counts, what is filled, and marks other than round."""
         across, up = self.levels
+        marks = ticks(*self.up) if up_marks is None else up_marks
         return {
             "title": self.title,
             "height": self.height,
@@ -97,6 +105,7 @@ class Panel(NamedTuple):
             "region": region,
             "area": area,
             "chance": chance,
+            "dots": dots,
             "across": marks_across(self.across, ticks(*self.across), across),
-            "up": [{"y": self.up.down(v, self.height), "name": up(v)} for v in ticks(*self.up)],
+            "up": [{"y": self.up.down(v, self.height), "name": up(v)} for v in marks],
         }

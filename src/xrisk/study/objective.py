@@ -77,7 +77,7 @@ class Question(NamedTuple):
 
 
 def accept(given: list[str], options: dict[str, Any]) -> None:
-    """Options that may all go together."""
+    """Accept any combination of options."""
 
 
 class Command(NamedTuple):
@@ -164,7 +164,7 @@ class Objective(Protocol):
 
 
 def like(other: type) -> Callable[[type], Any]:
-    """A decorator of an objective: the members that it lacks are those of another one."""
+    """A decorator that gives an objective the members of another one that it does not define itself."""
 
     def filled(cls: type) -> Any:
         for name, member in vars(other).items():

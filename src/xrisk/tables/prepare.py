@@ -1,4 +1,4 @@
-"""From a table that was read to training and validation rows that a model can use."""
+"""A table that was read, prepared: training and validation rows for a model, and notes on them."""
 
 import re
 from collections.abc import Callable
