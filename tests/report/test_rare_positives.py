@@ -11,9 +11,9 @@ import pytest
 import xrisk
 from tests.report.test_report import PERFECT, data_of, perfect, screen, tags_of
 from xrisk.objectives import RarePositives
-from xrisk.objectives.rankings import chance, region, roc_panels, threshold_name
 from xrisk.objectives.rare_positives import verdict
 from xrisk.report import render, write_report
+from xrisk.report.rankings import chance, region, roc_panels, threshold_name
 from xrisk.study import Difference, compare
 from xrisk.tables import RankedClasses, parts
 

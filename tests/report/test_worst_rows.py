@@ -9,11 +9,11 @@ import pytest
 
 import xrisk
 from tests.report.test_report import PERFECT, data_of, perfect, screen, tags_of
-from xrisk.objectives import WorstRows, tails
-from xrisk.objectives.tails import worst_names
+from xrisk.objectives import WorstRows
 from xrisk.objectives.worst_rows import objective, proofs, summary, trade, verdict, weight_of_few
-from xrisk.report import render, write_report
+from xrisk.report import render, tails, write_report
 from xrisk.report.numbers import rounded
+from xrisk.report.tails import worst_names
 from xrisk.study import Difference, compare
 from xrisk.tables import parts
 

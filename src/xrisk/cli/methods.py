@@ -12,7 +12,7 @@ from rich.text import Text
 
 import xrisk
 from xrisk.applications import LOSSES, group_dro
-from xrisk.cli.options import Refused, one_line_errors, options_of, refuse_outputs, words
+from xrisk.cli.options import Refused, json_option, one_line_errors, options_of, refuse_outputs, words
 from xrisk.cli.screen import FRAME, chosen_columns, plain, progress
 from xrisk.files import written_whole
 from xrisk.functions.parameters import counted
@@ -39,7 +39,7 @@ FILES = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet", ".pq")
 @click.argument("name", required=False)
 @click.option("--problem", help="Say which methods apply to this problem of `xrisk compare`, and why others do not.")
 @click.option("--markdown", is_flag=True, help="Print docs/methods.md.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
+@json_option
 @one_line_errors
 def methods(name: str | None, problem: str | None, markdown: bool, as_json: bool) -> None:
     """List the methods, or describe one: what it needs, costs and guarantees, and where its update rule is from."""
@@ -116,7 +116,7 @@ def _grid(context: Any, option: Any, values: tuple[str, ...]) -> dict[str, tuple
 @click.option("--l2", default=1e-3, show_default=True, help="For a file: strength of the penalty.")
 @click.option("--out", type=click.Path(dir_okay=False), help="Write all numbers (JSON) to this file.")
 @click.option("--picture", type=click.Path(dir_okay=False), help="Draw the race (PNG, SVG or PDF) in this file.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
+@json_option
 @one_line_errors
 def compare_methods(problem: str, names: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Race methods on a problem: a named one, or group DRO on a table (CSV or Parquet).
@@ -132,8 +132,7 @@ def compare_methods(problem: str, names: tuple[str, ...], as_json: bool, **optio
     budget = Budget(*(options[name] for name in ("iterations", "oracle_calls", "seconds")))
     budget = budget if any(limit is not None for limit in budget) else Budget(oracle_calls=1e6)
     raced, title = _problem(problem, options)
-    err = Console(stderr=True)
-    with progress(err, enabled=err.is_terminal and not as_json) as notify:
+    with progress(is_quiet=as_json) as notify:
         found = race(
             raced,
             solvers,

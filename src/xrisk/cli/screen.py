@@ -40,9 +40,10 @@ class TimeLeft(ProgressColumn):
 
 
 @contextmanager
-def progress(console: Console, enabled: bool) -> Iterator[Any]:
+def progress(*, is_quiet: bool) -> Iterator[Any]:
     """A function to call with the name of the next step and the share of the work that is done."""
-    if not enabled:
+    console = Console(stderr=True)
+    if is_quiet or not console.is_terminal:
         yield lambda name, share: None
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeLeft())

@@ -11,24 +11,11 @@ from xrisk.estimators.partial_auc import SURROGATES
 from xrisk.functions.parameters import counted
 from xrisk.metrics import partial_auc_score
 from xrisk.objectives.options import POSITIVE, known_rows, model_of, question
-from xrisk.objectives.rankings import (
-    METRIC,
-    RankingScore,
-    area_text,
-    chance,
-    class_counts,
-    interval_text,
-    judge_ranking,
-    quantities,
-    ranking_verdict,
-    rate,
-    region,
-    roc_panels,
-)
-from xrisk.report.figures import marks_figure
+from xrisk.objectives.rankings import RankingScore, class_counts, judge_ranking, ranking_verdict
 from xrisk.report.findings import Proof, difference_rows, judged_rows, proof_of, recommendation, verdict_text
-from xrisk.report.models import cards, judged_table, models_table, page_rows
+from xrisk.report.models import cards, judged_table, marks_figure, models_table, page_rows
 from xrisk.report.numbers import percent
+from xrisk.report.rankings import METRIC, area_text, chance, interval_text, quantities, rate, region, roc_panels
 from xrisk.study.objective import Command, Evaluation, Option, Parts, Plan, Question, TextTable
 from xrisk.study.study import Arm, Study, certificate_dict, parameters, row_counts
 from xrisk.study.verdict import Verdict
@@ -147,8 +134,6 @@ class RarePositives:
 
     def view(self, study: Study) -> dict[str, Any]:
         ranked, arms, shown = self.ranked, study.arms, quantities(self.ranked)
-        marks = [(arm, arm.test.score, arm.test.low, arm.test.high) for arm in arms]
-        texts = [(area_text(arm.test.score), interval_text(arm.test)) for arm in arms]
         return {
             "summary": summary(study),
             "objective": self.aim(),
@@ -158,7 +143,7 @@ class RarePositives:
             "cards": cards(study, shown),
             "table": page_rows(study, shown, area_text),
             "differences": difference_rows(study, signed),
-            "score_figure": marks_figure(marks, texts, 1.0),
+            "score_figure": marks_figure(arms, shown[0], "score", 1.0),
             "panels": roc_panels(arms, study.requested, ranked),
         }
 
@@ -186,8 +171,8 @@ def logistic_plans(model: Any, train: Part) -> dict[str, Plan]:
     mean = GroupDROClassifier("cvar", alpha=1.0, **same)
     balanced = "the mean over both classes of their mean logistic losses"
     return {
-        "logistic": Plan("Logistic", "the mean logistic loss over all rows", 1.0, mean, np.zeros(train.y.size)),
-        "balanced": Plan("Balanced", balanced, 1.0, mean, train.y),
+        "logistic": Plan("Logistic", "the mean logistic loss over all rows", 1.0, mean, (np.zeros(train.y.size),)),
+        "balanced": Plan("Balanced", balanced, 1.0, mean, (train.y,)),
     }
 
 

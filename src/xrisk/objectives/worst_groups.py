@@ -13,9 +13,8 @@ from xrisk.applications.arguments import divergences_that_take
 from xrisk.estimators import GroupDROClassifier, GroupDRORegressor
 from xrisk.functions.parameters import counted
 from xrisk.metrics import MIN_GROUP_SIZE, GroupReport, GroupRow
-from xrisk.objectives import group_figures as shown
-from xrisk.objectives.group_figures import groups_table, trained_and_scored
 from xrisk.objectives.options import ALPHA, GROUPS, TABLE, linear_model, question
+from xrisk.report import groups as shown
 from xrisk.report.findings import (
     against_first,
     bounds_on_optimum,
@@ -25,6 +24,7 @@ from xrisk.report.findings import (
     recommendation,
     verdict_text,
 )
+from xrisk.report.groups import groups_table, trained_and_scored
 from xrisk.report.models import Card
 from xrisk.report.numbers import THIN, headed, score_text
 from xrisk.run import TracePoint
@@ -95,10 +95,11 @@ class WorstGroups:
     def plans(self, train: Part) -> dict[str, Plan]:
         # with alpha = 1 the CVaR is the mean over the groups
         mean = clone(self.model).set_params(divergence="cvar", alpha=1.0)
-        robust = Plan("Robust", "the loss of the worst groups", 2.5, self.model, train.groups)
+        groups = (train.groups,)
+        robust = Plan("Robust", "the loss of the worst groups", 2.5, self.model, groups)
         return {
-            "erm": Plan("ERM", "the mean loss over all rows", 1.0, mean, np.zeros(train.y.size)),
-            "reweighted": Plan("Re-weighted", "the mean over the groups of their mean losses", 1.0, mean, train.groups),
+            "erm": Plan("ERM", "the mean loss over all rows", 1.0, mean, (np.zeros(train.y.size),)),
+            "reweighted": Plan("Re-weighted", "the mean over the groups of their mean losses", 1.0, mean, groups),
             "robust": robust._replace(shows_bounds=True, warning="Among the training rows {}."),
         }
 

@@ -14,25 +14,7 @@ from xrisk.estimators.samples import RADIUS, concentration
 from xrisk.functions.parameters import counted
 from xrisk.metrics import MIN_GROUP_SIZE, cvar
 from xrisk.objectives.options import ALPHA, GROUPS, TABLE, known_rows, linear_model, question
-from xrisk.objectives.tails import (
-    TAIL,
-    RowsFound,
-    TailScore,
-    half_of,
-    heavy_line,
-    heavy_rows,
-    judge_tail,
-    loss_panels,
-    quantities,
-    right_name,
-    row_losses,
-    share_text,
-    tail_verdict,
-    weight_text,
-    without_worst,
-    worst_names,
-)
-from xrisk.report.figures import marks_figure
+from xrisk.objectives.tails import TAIL, RowsFound, TailScore, half_of, heavy_rows, judge_tail, row_losses, tail_verdict
 from xrisk.report.findings import (
     Proof,
     against_first,
@@ -42,8 +24,18 @@ from xrisk.report.findings import (
     recommendation,
     verdict_text,
 )
-from xrisk.report.models import Quantity, cards, judged_table, models_table, page_rows
-from xrisk.report.numbers import headed, loss_interval, loss_text, percent, rounded
+from xrisk.report.models import Quantity, cards, judged_table, marks_figure, models_table, page_rows
+from xrisk.report.numbers import headed, loss_text, percent, rounded
+from xrisk.report.tails import (
+    heavy_line,
+    loss_panels,
+    quantities,
+    right_name,
+    share_text,
+    weight_text,
+    without_worst,
+    worst_names,
+)
 from xrisk.study.objective import Command, Evaluation, Option, Parts, Plan, Question, TextTable
 from xrisk.study.study import Arm, Study, certificate_dict, parameters, sizes_of
 from xrisk.study.verdict import Verdict
@@ -162,8 +154,6 @@ class WorstRows:
 
     def view(self, study: Study) -> dict[str, Any]:
         shown, arms = self.quantities(study), study.arms
-        texts = [(loss_text(arm.test.tail), loss_interval(arm.test.low, arm.test.high)) for arm in arms]
-        marks = [(arm, arm.test.tail, arm.test.low, arm.test.high) for arm in arms]
         return {
             "summary": summary(study),
             "objective": objective(study),
@@ -177,7 +167,7 @@ class WorstRows:
             "cards": cards(study, shown),
             "table": page_rows(study, shown, loss_text),
             "differences": difference_rows(study, signed, "against"),
-            "score_figure": marks_figure(marks, texts, np.inf),
+            "score_figure": marks_figure(arms, shown[0], "tail", np.inf),
             "panels": loss_panels(arms, TAIL),
             "heavy": [heavy_line(each) for each in study.details.heavy],
             "equal": weight_text(1.0 / study.sizes["train_rows"]),

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from xrisk.race.run import Entry, Race, Trial
+from xrisk.study.study import finite, trace_dicts
 
 COLUMNS = ("method", "setting", "median gap", "lowest", "highest", "slope", "iterations", "calls", "seconds")
 
@@ -92,24 +93,14 @@ def as_dict(race: Race) -> dict[str, Any]:
     }
 
 
-def _finite(numbers: dict[str, Any]) -> dict[str, Any]:
-    """The numbers, None where one is not finite: strict JSON has no other word for it."""
-    return {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in numbers.items()
-    }
-
-
 def _entry(race: Race, entry: Entry) -> dict[str, Any]:
-    gaps = race.gaps(entry)
     return {
         "name": entry.name,
         "solver": repr(entry.solver),
         "setting": entry.setting,
         "cells_tried": entry.tried,
-        "final_gaps": [float(gap) if math.isfinite(gap) else None for gap in gaps],
+        "final_gaps": [finite(gap) for gap in race.gaps(entry).tolist()],
         "runs": [
-            {"seed": trial.seed, "stop": trial.stop, "points": [_finite(point._asdict()) for point in trial.points]}
-            for trial in entry.trials
+            {"seed": trial.seed, "stop": trial.stop, "points": trace_dicts(trial.points)} for trial in entry.trials
         ],
     }

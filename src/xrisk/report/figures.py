@@ -4,8 +4,6 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from xrisk.study import Arm
-
 
 class Scale(NamedTuple):
     """An axis from ``low`` to ``high``."""
@@ -23,14 +21,7 @@ class Scale(NamedTuple):
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Round numbers from low to high.
-
-    Examples
-    --------
-    >>> from xrisk.report.figures import ticks
-    >>> ticks(0.13, 0.98)
-    [0.2, 0.4, 0.6, 0.8]
-    """
+    """Round numbers from low to high."""
     rough = (high - low) / max(about, 1)
     size = 10.0 ** math.floor(math.log10(rough))
     step = next(size * factor for factor in (1, 2, 5, 10) if size * factor >= rough * 0.999)
@@ -53,20 +44,6 @@ def marks_across(scale: Scale, values: Iterable[float], name: Callable[[float], 
 def level_name(value: float) -> str:
     """A round number on an axis, where space is short: 2000000 is 2e6."""
     return f"{value:g}".replace("e+0", "e")
-
-
-def marks_figure(
-    found: Sequence[tuple[Arm, float, float, float]], texts: Sequence[tuple[str, str]], most: float
-) -> dict[str, Any]:
-    """One score for every model with its interval: (model, score, low, high), and number and interval as text."""
-    scale = axis_of([end for _, *ends in found for end in ends], most)
-    lines = [
-        {"key": arm.key, "name": arm.name, "value": value, "interval": interval}
-        | {"at": scale.at(score), "low": scale.at(low), "high": scale.at(high)}
-        for (arm, score, low, high), (value, interval) in zip(found, texts, strict=True)
-    ]
-    levels = ticks(*scale)
-    return {"lines": lines, "ticks": marks_across(scale, levels if len(levels) > 2 else ticks(*scale, 10), level_name)}
 
 
 class Panel(NamedTuple):

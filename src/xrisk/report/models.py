@@ -3,8 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from xrisk.report.figures import axis_of, level_name, marks_across, ticks
 from xrisk.report.numbers import headed
-from xrisk.study import Study
+from xrisk.study import Arm, Study
 from xrisk.study.objective import TableColumn, TextTable
 
 
@@ -55,6 +56,20 @@ def page_rows(study: Study, quantities: Sequence[Quantity], training: Callable[[
             for arm in study.arms
         ],
     }
+
+
+def marks_figure(arms: Sequence[Arm], quantity: Quantity, field: str, most: float) -> dict[str, Any]:
+    """A quantity of every model with its interval; ``field`` is its name in what `Objective.judge` returned."""
+    found = [(arm, getattr(arm.test, field), arm.test.low, arm.test.high) for arm in arms]
+    scale = axis_of([end for _, *ends in found for end in ends], most)
+    lines = [
+        {"key": arm.key, "name": arm.name}
+        | dict(zip(("value", "interval"), quantity.cells(arm.test), strict=True))
+        | {"at": scale.at(score), "low": scale.at(low), "high": scale.at(high)}
+        for arm, score, low, high in found
+    ]
+    levels = ticks(*scale)
+    return {"lines": lines, "ticks": marks_across(scale, levels if len(levels) > 2 else ticks(*scale, 10), level_name)}
 
 
 def models_table(study: Study, quantities: Sequence[Quantity], title: str, is_wide: bool) -> TextTable:

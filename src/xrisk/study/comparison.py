@@ -132,22 +132,26 @@ def _arm(
 
 def fit_plan(plan: Plan, model: Any, train: Part) -> tuple[float, list[str]]:
     """Fit a model: the seconds it took, and what it warned of."""
-    groups = () if plan.groups is None else (plan.groups,)
     if plan.shows_bounds:  # two steps compile
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            clone(model).set_params(max_iter=2).fit(train.X, train.y, *groups)
+        _fitted_quietly(clone(model).set_params(max_iter=2), train.X, train.y, plan)
     started = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            model.fit(train.X, train.y, *groups)
+            model.fit(train.X, train.y, *plan.groups)
         except TypeError as error:  # of a problem that a certificate does not know
             if not plan.refusal:
                 raise
             raise ValueError(plan.refusal.format(error)) from error
     seconds = time.perf_counter() - started
     return seconds, [note for each in caught if (note := _note(plan, each))]
+
+
+def _fitted_quietly(model: Any, X: np.ndarray, y: np.ndarray, plan: Plan) -> Any:
+    """The model, fitted without warnings."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(X, y, *plan.groups)
 
 
 def _note(plan: Plan, warning: warnings.WarningMessage) -> str:
@@ -160,10 +164,7 @@ def _versus_constant(objective: Objective, arm: Arm, plan: Plan, train: Part) ->
     """A sentence where a model is hardly better than one that gives every row the same score."""
     if objective.versus_constant is None or not arm.is_finished:
         return ""
-    groups = () if plan.groups is None else (plan.groups,)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        constant = clone(arm.model).fit(np.zeros((train.y.size, 1)), train.y, *groups)
+    constant = _fitted_quietly(clone(arm.model), np.zeros((train.y.size, 1)), train.y, plan)
     found, least = arm.model.certificate_.primal, constant.certificate_.primal
     if not found > (1.0 - HARDLY) * least:
         return ""

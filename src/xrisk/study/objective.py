@@ -21,7 +21,7 @@ class Plan(NamedTuple):
     minimises: str  # "the mean loss over all rows"
     work: float  # its share of the time, roughly
     model: BaseEstimator  # not fitted; the study fits a clone for each l2
-    groups: np.ndarray | None = None  # of the training rows, for models that are fitted with groups
+    groups: tuple[np.ndarray, ...] = ()  # those of the training rows, for models that are fitted with groups
     has_l2: bool = True
     shows_bounds: bool = False  # against time: kernels are compiled before the clock starts
     warning: str = ""  # how warnings other than of an unreached tolerance are reported, "{}" is the message

@@ -57,16 +57,6 @@ def decide(
     rows of the group. The covariance includes one more row that is as likely right as wrong (for errors and losses: one
     with the variance over all rows); without it, a group of a few rows that are all right would have no uncertainty.
     The bounds are quantiles over the draws of the difference between two models' worst means.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from xrisk.study.scores import SCORES
-    >>> from xrisk.study.verdict import decide
-    >>> right = np.column_stack([np.arange(200) % 2, np.arange(200) % 10 > 0])
-    >>> groups = np.repeat(["u", "v"], 100)
-    >>> decide(("a", "b"), right, groups, score=SCORES["accuracy"], min_group_size=30).recommended
-    'b'
     """
     _, codes, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     large = np.flatnonzero(sizes >= min_group_size)
