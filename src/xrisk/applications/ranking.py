@@ -115,12 +115,7 @@ def _lowest(n: int, min_tpr: Any) -> int:
     share = as_number("min_tpr", min_tpr)
     if not 0.0 <= share < 1.0:
         raise ValueError(f"min_tpr must lie in [0, 1), got {min_tpr}")
-    k = int(np.floor(n * (1.0 - share) + 1e-9))  # 10·(1 − 0.9) rounds to below 1
-    if k < 1:
-        raise ValueError(
-            f"min_tpr must be at most {1.0 - 1.0 / n:.6g} for {n} positives, got {min_tpr}: none would be left to rank"
-        )
-    return k
+    return _some(n * (1.0 - share), f"min_tpr must be at most {1.0 - 1.0 / n:.6g} for {n} positives, got {min_tpr}")
 
 
 def _highest(n: int, max_fpr: Any) -> int:
@@ -128,11 +123,13 @@ def _highest(n: int, max_fpr: Any) -> int:
     share = as_number("max_fpr", max_fpr)
     if not 0.0 < share <= 1.0:
         raise ValueError(f"max_fpr must lie in (0, 1], got {max_fpr}")
-    k = int(np.floor(n * share + 1e-9))
+    return _some(n * share, f"max_fpr must be at least {1.0 / n:.6g} for {n} negatives, got {max_fpr}")
+
+
+def _some(rows: float, refusal: str) -> int:
+    k = int(np.floor(rows + 1e-9))  # 10·(1 − 0.9) rounds to below 1
     if k < 1:
-        raise ValueError(
-            f"max_fpr must be at least {1.0 / n:.6g} for {n} negatives, got {max_fpr}: none would be left to rank"
-        )
+        raise ValueError(f"{refusal}: none would be left to rank")
     return k
 
 

@@ -235,8 +235,7 @@ def demo(page: str, seed: int, min_group_size: int, as_json: bool) -> None:
     out, studies = Console(), []
     for model, rows, about in problems(seed):
         with progress(is_quiet=as_json) as notify:
-            objective = WorstGroups(model, min_group_size=min_group_size)
-            study = compare(objective, *rows, **about, notify=notify)
+            study = compare(WorstGroups(model, min_group_size=min_group_size), *rows, notify=notify, **about)
         studies.append(study)
         if not as_json:
             out.print(Text(f"\n{study.title}", style="bold"))

@@ -13,7 +13,7 @@ from rich.text import Text
 import xrisk
 from xrisk.applications import LOSSES, group_dro
 from xrisk.cli.options import Refused, json_option, one_line_errors, options_of, refuse_outputs, words
-from xrisk.cli.screen import FRAME, chosen_columns, plain, progress
+from xrisk.cli.screen import chosen_columns, progress
 from xrisk.files import written_whole
 from xrisk.functions.parameters import counted
 from xrisk.objectives.options import DEFAULT_LOSS
@@ -66,13 +66,9 @@ def _table(width: int) -> Grid:
 
 
 def _applies(problem: Problem, title: str) -> Grid:
-    grid = Grid(title=Text(f"On {title}: {PROBLEMS[title].description}"), **FRAME)
-    grid.add_column("name", no_wrap=True)
-    grid.add_column("applies")
-    for name, solver in CATALOGUE.items():
-        reason = refusal(problem, solver)
-        grid.add_row(name, "yes" if reason is None else Text(reason, style="dim"))
-    return grid
+    names = ("name", "applies")
+    found = [(name, refusal(problem, solver) or "yes") for name, solver in CATALOGUE.items()]
+    return chosen_columns(f"On {title}: {PROBLEMS[title].description}", names, found, names, whole=("name",))
 
 
 def _named(name: str) -> Problem:
@@ -186,7 +182,7 @@ def _show(found: Race, options: dict[str, Any]) -> None:
     size = f"{counted(found.size[0], 'block', 'blocks')}, {counted(found.size[1], 'variable', 'variables')}"
     shown = RACE_COLUMNS if out.width >= WIDE else NARROW
     whole, numbers = [name for name in shown if name != "setting"], RACE_COLUMNS[2:]
-    title = f"{plain(found.problem)}; {size}"
+    title = f"{found.problem}; {size}"
     out.print(chosen_columns(title, RACE_COLUMNS, race_rows(found), shown, whole=whole, numbers=numbers))
     goal = found.goal
     out.print(f"Optimum {goal.value:.9g}, at least {goal.dual:.9g}; gaps are medians over the seeds.", highlight=False)

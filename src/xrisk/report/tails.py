@@ -18,7 +18,7 @@ POINTS = 150  # of a curve of losses
 
 def quantities(task: str, groups: GroupReport | None) -> tuple[Quantity, ...]:
     """What is shown of a model on some rows."""
-    worst = Quantity("worst group", lambda found: worst_loss(found.groups), on_card=False)
+    worst = Quantity("worst group", lambda found: _worst_loss(found.groups), on_card=False)
     return (
         Quantity(
             "worst 10 %",
@@ -27,7 +27,7 @@ def quantities(task: str, groups: GroupReport | None) -> tuple[Quantity, ...]:
             label="worst 10 % of rows, mean loss",
         ),
         Quantity("all rows", lambda found: loss_text(found.mean), label="all rows, mean loss"),
-        Quantity(right_name(task), lambda found: right(found, task)),
+        Quantity(right_name(task), lambda found: _right(found.right, task)),
         *([] if groups is None else [worst]),
     )
 
@@ -43,14 +43,14 @@ def right_name(task: str) -> str:
     return "accuracy" if task == "classification" else "R²"
 
 
-def right(score: Any, task: str) -> str:
+def _right(value: float, task: str) -> str:
     """The number under `right_name`."""
-    if not np.isfinite(score.right):
+    if not np.isfinite(value):
         return "–"
-    return percent(score.right) if task == "classification" else f"{score.right:.3f}"
+    return percent(value) if task == "classification" else f"{value:.3f}"
 
 
-def worst_loss(groups: GroupReport | None) -> str:
+def _worst_loss(groups: GroupReport | None) -> str:
     """The mean loss of the worst group; a dash where no group has enough rows."""
     found = None if groups is None else groups.worst
     return "–" if found is None or found.risk is None else loss_text(found.risk)

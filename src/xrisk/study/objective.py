@@ -45,6 +45,7 @@ class TableColumn(NamedTuple):
     is_number: bool = True
     is_dim: bool = False
     width: int | None = None  # at which its name is wrapped
+    is_whole: bool = False  # never wrapped
 
 
 class TextTable(NamedTuple):
