@@ -72,10 +72,6 @@ def group_dro(
     sample_weight : array (rows,), optional
         Weights of the rows within their groups.
 
-    Returns
-    -------
-    Problem
-
     Examples
     --------
     >>> import numpy as np, xrisk

@@ -160,10 +160,6 @@ def p_norm_push(
     loss : str or loss spec
         As for `partial_auc`; it must not be negative.
 
-    Returns
-    -------
-    Problem
-
     Notes
     -----
     Rudin, The p-norm push, JMLR 2009, with negatives outside; Wang and Yang, ALEXR, section 2.3, with positives

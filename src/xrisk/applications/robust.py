@@ -46,10 +46,6 @@ def robust_logistic(
     fit_intercept : bool
         Whether the scores get an intercept, last in w, which is neither perturbed nor penalised.
 
-    Returns
-    -------
-    Problem
-
     Notes
     -----
     The expectation stands inside the loss. Gaussian noise and inverted dropout leave the mean of a row as it is, so

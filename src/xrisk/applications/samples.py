@@ -43,10 +43,6 @@ def sample_dro(
     sample_weight : array (rows,), optional
         Weights of the rows in the observed distribution.
 
-    Returns
-    -------
-    Problem
-
     Examples
     --------
     >>> import numpy as np, xrisk

@@ -56,10 +56,6 @@ def worst_group_score(
     min_group_size : int
         Groups of fewer rows are left out: the worst of many small groups is worst by chance. 1 scores them all.
 
-    Returns
-    -------
-    float
-
     Raises
     ------
     ValueError
@@ -176,10 +172,6 @@ def cvar(values: Any, alpha: float, sample_weight: Any = None) -> float:
         1 gives the mean; 1/n and less give the maximum.
     sample_weight : array (n,), optional
         Weights of the values; ``alpha`` is a fraction of their sum.
-
-    Returns
-    -------
-    float
 
     Examples
     --------

@@ -99,10 +99,6 @@ def race(
         What the problem is called.
     watch : function of what runs and the share done
 
-    Returns
-    -------
-    Race
-
     Examples
     --------
     >>> import xrisk

@@ -52,10 +52,6 @@ def compare(
     notify : function of a name and a share
         Called with the name of the model that is fitted next and the share of the work that is done.
 
-    Returns
-    -------
-    Study
-
     Examples
     --------
     >>> import xrisk
