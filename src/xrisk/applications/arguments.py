@@ -57,7 +57,7 @@ NUMBER_LOSSES = {word: loss for word, loss in OF_ONE_SCORE.items() if not loss_i
 
 
 class Divergence(NamedTuple):
-    """What a word for a risk over groups stands for, and what people read about it."""
+    """The risk over groups that a word stands for, and its description."""
 
     build: Callable[..., Any]  # the risk, from the numbers it takes
     takes: tuple[str, ...]  # names of these numbers
@@ -97,7 +97,7 @@ DIVERGENCES: dict[str, Divergence] = {
 
 
 class AmbiguitySet(NamedTuple):
-    """What a word for a set of distributions near the observed one stands for, and what people read about it."""
+    """The set of distributions near the observed one that a word stands for, and its description."""
 
     ball: Callable[..., Any] | None  # the risk of a radius and a strength
     cost: Callable[..., Any]  # the risk of a strength alone; of a fraction where there is no ball

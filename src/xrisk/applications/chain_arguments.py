@@ -99,7 +99,7 @@ def _without_transitions(chain: Stored, ends: np.ndarray) -> Stored:
 
 
 def _row_sums(P: Any, entries: np.ndarray, names: Names) -> np.ndarray:
-    """What the rows sum to, one or zero; what is no matrix of probabilities is refused."""
+    """The sums of the rows, one or zero; refuses a matrix that does not hold probabilities."""
     name = names.transitions
     least, most = entries.min(initial=0.0), entries.max(initial=0.0)  # NaN if there is one
     if not (least >= 0.0 and most < np.inf):

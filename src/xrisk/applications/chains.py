@@ -249,7 +249,7 @@ def _(chain, features, gamma):
 
 
 def listed(chain: FullChain) -> Stored:
-    """The chain with every entry of the matrix as a transition, but for rows of zeros."""
+    """The chain with every entry of the matrix as a transition, except in rows of zeros."""
     states, goes_on = chain.counted(), chain.P.any(axis=1)
     kept = np.flatnonzero(goes_on)
     successors = np.tile(np.arange(states, dtype=np.int32), kept.size)

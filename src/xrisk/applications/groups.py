@@ -152,16 +152,11 @@ def position_weights(sample_weight: Any, offsets: np.ndarray, index: Index, n: i
     sizes = np.diff(offsets)
     weights = weights / np.repeat(largest, sizes)  # sums of huge weights would overflow
     weights = weights * np.repeat(sizes / np.add.reduceat(weights, offsets[:-1]), sizes)
-    return Weighted(frozen(weights), frozen(weights_by_row(index, weights)))
-
-
-def weights_by_row(index: Index, weights: np.ndarray) -> np.ndarray:
-    """Weights by position as weights by row, where every row stands in one group."""
-    if not isinstance(index, Partitioned):
-        return np.zeros(0)
-    by_row = np.empty(weights.size)
-    by_row[index.rows] = weights
-    return by_row
+    by_row = np.zeros(0)
+    if isinstance(index, Partitioned):  # every row stands in one group
+        by_row = np.empty(weights.size)
+        by_row[index.rows] = weights
+    return Weighted(frozen(weights), frozen(by_row))
 
 
 def model_of(rows: Any, y: Any, loss: Any, n: int) -> LinearModel | SoftmaxModel:

@@ -73,9 +73,9 @@ def hard_gradient(*, eps: float = 0.01, mu: float = 1.0, sigma: float = 1.0, sig
     """f = identity, n = 1, μ-strongly convex r: Ω(σ²/(με)) samples, for all methods (ALEXR, theorem 10, first half).
 
     F(x) = E[ζ] x + (μ/2) x² where ζ = ±s with mean ``sign``·s/q, q = ⌊σ/(2√(με))⌋ and s = 2q√(με) ≤ σ, the optimum
-    −2·sign·√(ε/μ) of value −2ε. Of whoever does not know the sign, with 3q²/16 ≈ 3σ²/(64με) samples or fewer in all,
-    E[(μ/2)(x − x*)²] = E[F − F*] is at least ε for one of the two signs. ALEXR draws two samples of g in an iteration
-    with B = 1, SGD one.
+    −2·sign·√(ε/μ) of value −2ε. A method that does not know the sign and draws at most 3q²/16 ≈ 3σ²/(64με) samples
+    has E[(μ/2)(x − x*)²] = E[F − F*] ≥ ε for one of the two signs. ALEXR draws two samples of g in an iteration with
+    B = 1, SGD one.
 
     Parameters
     ----------

@@ -247,7 +247,7 @@ def as_discount(discount: Any) -> float:
 
 
 def state_features(features: Any) -> Any:
-    """Features as a C-ordered array of float32 or float64, or a CSR matrix; what is no finite matrix is refused."""
+    """Features as a C-ordered array of float32 or float64, or a CSR matrix; refuses anything but a finite matrix."""
     sparse = scipy.sparse.issparse(features)
     if sparse:
         features = fresh_csr(refuse_broken("features", features)).astype(np.float64, copy=False)

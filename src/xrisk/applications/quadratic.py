@@ -27,7 +27,7 @@ def quadratic(second: Any, first: Any, constant: float = 0.0, *, penalty: Any = 
     second : array (d, d)
         Symmetric and positive semi-definite; eigenvalues that rounding has made negative count as zero.
     first : array (d,)
-        Half the linear term, with its sign turned: of least squares ‖Aw − b‖² it is Aᵀb, beside AᵀA.
+        Minus half the linear term. For least squares ‖Aw − b‖², ``second`` is AᵀA and ``first`` is Aᵀb.
     constant : float
         What is added to the value.
     penalty : penalty or domain spec

@@ -1,4 +1,4 @@
-"""Rankings: a linear score s that puts positives above negatives, with the stress on one end of the list.
+"""Rankings: a linear score s that puts positives above negatives and stresses one end of the list.
 
 Every problem here is made of gᵢ(w) = meanⱼ ℓ(sᵢ − sⱼ), a row i against all rows j. The score has no intercept: it would
 cancel in every difference. Weights of rows are not supported: a weight on pairs has no agreed meaning.
@@ -251,7 +251,7 @@ def top_push(X: Any, y: Any, *, loss: Any = "squared_hinge", l1: float = 0.0, l2
     Li, Jin and Zhou, Top rank optimization in linear time, NIPS 2014, with ℓ of the margin where they
     have it of minus the margin; theirs is the squared hinge. As ℓ does not increase, the highest negative is the worst
     for every positive, and the mean of the maxima is the maximum of the means: the p-norm push whose p is infinite,
-    but for the root. Their method takes time linear in the rows, ours in the pairs.
+    except for the root. Their method takes time linear in the rows, ours in the pairs.
 
     Examples
     --------

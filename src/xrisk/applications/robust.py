@@ -116,7 +116,7 @@ def averaged_logistic(
 
 
 def _noise(perturbation: Any, copies: Any) -> Any:
-    """The perturbation as a spec, or a function of which so many copies are to be drawn."""
+    """The perturbation as a spec, or as a function that draws a copy."""
     noise = by_name("perturbation", perturbation, PERTURBATIONS)
     if perturbed_mean.implemented(noise):
         return noise

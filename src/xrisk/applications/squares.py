@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from xrisk.applications.quadratic import least_eigenvalue, squared_norm
+from xrisk.applications.quadratic import PART, least_eigenvalue, squared_norm
 from xrisk.data.products import row_adjoint, row_gram, row_scores
 from xrisk.data.rows import CSR, Dense, frozen, row_count, row_size
 from xrisk.data.threads import one_thread_each
@@ -17,7 +17,6 @@ MOST_COLUMNS = 2000
 PERFECT = 1e-20  # of the mean square of the targets: what is left of a fit without residual
 CANCELLED = 1e-18  # of the mean square of the terms of a residual: what is left where most digits have cancelled
 ASTRAY = 1e-6  # of the same at ŵ less the minimiser: times 2⁻⁵² that is no part of the value
-PART = 0.25  # of the least curvature that the penalty takes over
 
 
 def squares_about_minimiser(

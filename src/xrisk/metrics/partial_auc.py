@@ -18,7 +18,7 @@ from xrisk.metrics.roc import (
     share_of,
 )
 
-MERGED = 20  # times as many scores as the fewer: above, each of these is looked for in the more
+MERGED = 20  # ratio of the class sizes from which binary searches for the fewer scores beat a merge
 
 
 def partial_auc_score(

@@ -72,7 +72,7 @@ class KnownRows(NamedTuple):
 def known_rows(
     fitted: TableModel, frame: Any, y: np.ndarray, classes: Sequence[Any] | np.ndarray, options: dict[str, Any]
 ) -> KnownRows:
-    """The rows of these classes; a table without any is refused."""
+    """The rows of these classes; refuses a table that has none."""
     known = np.isin(y, list(classes))
     if not known.any():
         raise ValueError(f"{options['data']}: no row is of a class that {options['model']} knows")

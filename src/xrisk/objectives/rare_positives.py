@@ -198,20 +198,20 @@ def signed(difference: float) -> str:
 
 
 def summary(study: Study) -> str:
-    """The finding, in a sentence or two: every model, whoever does best."""
+    """The scores of all models and the recommendation, in a sentence or two."""
     each = ", ".join(f"{arm.name} {area_text(arm.test.score)}" for arm in study.arms)
     return f"Partial AUC ({region(study.objective.ranked)}): {each}. {recommendation(study)}"
 
 
 def verdict(study: Study) -> str:
-    """What the rows say about the models, the recommendation, and the rule; the same words whoever is ahead."""
+    """How the models are judged, their differences, and the recommendation."""
     found = study.requested.test
     rows = f"{judged_rows(study, found.positives + found.negatives)}, {found.positives:,} of them positive"
     return verdict_text(study, f"Judged by {METRIC} ({region(study.objective.ranked)}) on {rows}", METRIC, signed)
 
 
 def ranking_aim(ranked: RankedClasses) -> str:
-    """Which rows are to be above which, and which of them count."""
+    """Which class the score puts first, and which part of the ROC curve counts."""
     low = (
         f"the lowest-scoring {rate(1.0 - ranked.min_tpr)} of the positives" if ranked.min_tpr > 0.0 else "all positives"
     )

@@ -214,7 +214,7 @@ def _each(study: Study, row: Callable[[GroupReport], GroupRow | None]) -> str:
 
 
 def summary(study: Study) -> str:
-    """The finding, in a sentence or two: every model, whoever does best."""
+    """The scores of all models and the recommendation, in a sentence or two."""
     noun, first = headed(study.objective.metric), study.arms[0].test
     whole = f"over all rows: {_each(study, lambda report: report.overall)}"
     if first.worst is None:
@@ -252,7 +252,7 @@ def _signed(study: Study) -> Callable[[float], str]:
 
 
 def verdict(study: Study) -> str:
-    """What the rows say about the models, the recommendation, and the rule; the same words whoever is ahead."""
+    """How the models are judged, their differences, and the recommendation."""
     report = study.arms[0].test
     rows = judged_rows(study, report.min_group_size)
     if not report.large:

@@ -63,7 +63,7 @@ class WorstRows:
         Not fitted; its parameters are the question. Its ``outlier_fraction`` is that of the third model alone, 0.05
         where it is zero.
     min_group_size : int
-        Where the rows belong to several groups the worst of these is named; groups of fewer rows are never the worst.
+        Where rows belong to groups, the worst group is named. Groups of fewer rows are never the worst.
     row_numbers : array (rows,), optional
         The numbers of the training rows in the list of the heaviest; by default 0, 1, ….
     """
@@ -216,7 +216,7 @@ def signed(saved: float) -> str:
 
 
 def summary(study: Study) -> str:
-    """The finding, in a sentence or two: every model, whoever does best."""
+    """The scores of all models and the recommendation, in a sentence or two."""
     tails, means = (
         ", ".join(f"{arm.name} {loss_text(number)}" for arm, number in zip(study.arms, numbers, strict=True))
         for numbers in ([arm.test.tail for arm in study.arms], [arm.test.mean for arm in study.arms])
@@ -225,7 +225,7 @@ def summary(study: Study) -> str:
 
 
 def verdict(study: Study) -> str:
-    """What the rows say about the models, the recommendation, and the rule; the same words whoever is ahead."""
+    """How the models are judged, their differences, and the recommendation."""
     rows = judged_rows(study, study.requested.test.rows)
     return verdict_text(study, f"Judged by the mean loss of the worst 10 % of {rows}", "loss saved", signed)
 

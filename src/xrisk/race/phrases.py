@@ -17,15 +17,16 @@ def rows(race: Race) -> list[tuple[str, ...]]:
 
 
 def _row(race: Race, entry: Entry) -> tuple[str, ...]:
-    gaps = race.gaps(entry)
+    gaps, exponent = race.gaps(entry), slope(race, entry)
+    setting = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in entry.setting.items())
     last = [trial.points[-1] for trial in entry.trials]
     seconds = float(np.median([point.seconds for point in last]))
     marks = [shown_gap(race, gap) for gap in (float(np.median(gaps)), gaps.min(), gaps.max())]
     return (
         entry.name,
-        shown_setting(entry),
+        setting or "–",
         *marks,
-        _shown_slope(race, entry),
+        "–" if math.isnan(exponent) else f"{exponent:.2f}",
         f"{last[0].iterations:,}",
         f"{last[0].oracle_calls:,}",
         f"{seconds:.3g}",
@@ -50,19 +51,9 @@ def _slope(race: Race, trial: Trial) -> float:
     return float(np.polyfit(np.log([point.oracle_calls for point in late]), np.log(gaps), 1)[0])
 
 
-def _shown_slope(race: Race, entry: Entry) -> str:
-    found = slope(race, entry)
-    return "–" if math.isnan(found) else f"{found:.2f}"
-
-
 def least_gap(race: Race) -> float:
     """The smallest gap that the certificate of the optimum resolves."""
     return max(race.goal.value - race.goal.dual, 1e-12 * abs(race.goal.value), 1e-300)
-
-
-def shown_setting(entry: Entry) -> str:
-    """The tuned fields, "step 0.1, track 0.3"; a dash if nothing was tuned."""
-    return ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in entry.setting.items()) or "–"
 
 
 def shown_gap(race: Race, gap: float) -> str:

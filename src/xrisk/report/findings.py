@@ -39,7 +39,7 @@ def recommendation(study: Study, rule: str = "Recommended") -> str:
 
 
 def verdict_text(study: Study, judged: str, unit: str, signed: Signed, rule: str = SIMPLEST) -> str:
-    """What the models are judged by, their differences, and the recommendation; the same words whoever is ahead."""
+    """How the models are judged, their differences, and the recommendation; the same words for every outcome."""
     cut = [arm for arm in study.arms if not arm.is_finished]
     each = "; ".join(f"{arm.name.removesuffix(NOT_FINISHED)}, {arm.model.stop_}" for arm in cut)
     missing = f"Not compared, because the fit was cut short: {each}. " if cut else ""

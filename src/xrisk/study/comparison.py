@@ -127,7 +127,7 @@ def _arm(
 
 
 def fit_plan(plan: Plan, model: Any, train: Part) -> tuple[float, list[str]]:
-    """Fit a model: the seconds it took, and what it warned of."""
+    """Fit a model; return the seconds it took and its warnings."""
     if plan.shows_bounds:  # two steps compile
         _fitted_quietly(clone(model).set_params(max_iter=2), train.X, train.y, plan)
     started = time.perf_counter()
@@ -151,7 +151,7 @@ def _fitted_quietly(model: Any, X: np.ndarray, y: np.ndarray, plan: Plan) -> Any
 
 
 def _note(plan: Plan, warning: warnings.WarningMessage) -> str:
-    """What is reported of a warning, nothing where it is of no use."""
+    """The note on a warning; empty where the warning is of no use."""
     is_open = issubclass(warning.category, ConvergenceWarning)
     return f"{plan.name}: {warning.message}." if is_open else plan.warning.format(warning.message)
 

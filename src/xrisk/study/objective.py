@@ -103,8 +103,8 @@ class Objective(Protocol):
     title: ClassVar[str]  # of a page that is given none
     template: ClassVar[str]
     judged_by: ClassVar[str]  # completes "the models are judged by …"
-    chosen_by: ClassVar[str]  # what l2 is chosen by, as people read it
-    requested: ClassVar[str]  # the key of the model that was asked for
+    chosen_by: ClassVar[str]  # what l2 is chosen by, in words
+    requested: ClassVar[str]  # the key of the requested model
     versus_constant: ClassVar[tuple[str, str] | None]  # where a constant model is compared with it, what may help
 
     @property
@@ -113,7 +113,7 @@ class Objective(Protocol):
 
     @property
     def metric(self) -> str:
-        """What models are judged by, as people read it."""
+        """What models are judged by, in words."""
 
     def checked(self, parts: Parts) -> Parts:
         """The rows as they are fitted and judged; rows that cannot be judged are refused in a sentence."""

@@ -61,7 +61,7 @@ class Study(NamedTuple):
 
     @property
     def requested(self) -> Arm:
-        """The model that was asked for."""
+        """The requested model."""
         return self.arm(self.objective.requested)
 
     @property
