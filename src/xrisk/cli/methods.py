@@ -43,26 +43,20 @@ FILES = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet", ".pq")
 @one_line_errors
 def methods(name: str | None, problem: str | None, markdown: bool, as_json: bool) -> None:
     """List the methods, or describe one: what it needs, costs and guarantees, and where its update rule is from."""
-    if name is not None:
-        _chosen((name,))
+    solver = None if name is None else _chosen((name,))[name]
     if markdown:
         click.echo(as_markdown(), nl=False)
     elif as_json:
         found = [dict(zip(COLUMNS, row, strict=True)) for row in rows()]
         click.echo(json.dumps(found if name is None else next(row for row in found if row["name"] == name)))
-    elif name is not None:
-        Console().print(Text(describe(_chosen((name,))[name])))
+    elif solver is not None:
+        Console().print(Text(describe(solver)))
     elif problem is not None:
         Console().print(_applies(_named(problem), problem))
     else:
-        out = Console()
-        out.print(_table(out.width))
-
-
-def _table(width: int) -> Grid:
-    title = "S blocks of B samples per iteration, n blocks in all; xrisk methods NAME describes one"
-    shown = ALL_METHODS if width >= WIDEST else NARROW_METHODS
-    return chosen_columns(title, COLUMNS, rows(), shown, whole=("name", "values", "source"))
+        out, title = Console(), "S blocks of B samples per iteration, n blocks in all; xrisk methods NAME describes one"
+        shown = ALL_METHODS if out.width >= WIDEST else NARROW_METHODS
+        out.print(chosen_columns(title, COLUMNS, rows(), shown, whole=("name", "values", "source")))
 
 
 def _applies(problem: Problem, title: str) -> Grid:

@@ -174,7 +174,7 @@ class WorstGroups:
             "trade_figure": shown.spans_figure(study.arms, self.score),
             "weights_figure": shown.weights_figure(robust.model, robust.train),
             "bounds_figure": shown.bounds_figure(study.details),
-            "rows": shown.group_rows(robust.model, [arm.test for arm in study.arms]),
+            "weights": dict(zip(robust.model.groups_, robust.model.group_weights_.tolist(), strict=True)),
         }
 
     def table(self, study: Study, is_wide: bool) -> TextTable:

@@ -52,21 +52,6 @@ def groups_table(
     return TextTable(title, tuple(columns), (lines(first.large, most[0]), few, tuple(last)), bold=("worst group",))
 
 
-def group_rows(model: Any, reports: Sequence[GroupReport]) -> list[dict[str, Any]]:
-    """Every group with its numbers, the worst of the plain model first."""
-    weights = dict(zip(model.groups_, model.group_weights_.tolist(), strict=True))
-    return [
-        {
-            "name": row.name,
-            "n": row.n,
-            "arms": [report[row.name] for report in reports],
-            "is_small": row.n < reports[0].min_group_size,
-            "weight": weights.get(row.name),
-        }
-        for row in reports[0].rows
-    ]
-
-
 def worst_group(report: GroupReport, score: Score) -> str:
     """The worst group of a report, in a sentence."""
     row = report.worst
