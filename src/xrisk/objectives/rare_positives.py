@@ -13,7 +13,7 @@ from xrisk.metrics import partial_auc_score
 from xrisk.objectives.options import POSITIVE, known_rows, model_of, question
 from xrisk.objectives.rankings import RankingScore, class_counts, judge_ranking, ranking_verdict
 from xrisk.report.findings import Proof, difference_rows, judged_rows, proof_of, recommendation, verdict_text
-from xrisk.report.models import cards, judged_table, marks_figure, models_table, page_rows
+from xrisk.report.models import cards, judged_table, marks_figure, models_table
 from xrisk.report.numbers import percent
 from xrisk.report.rankings import METRIC, area_text, chance, interval_text, quantities, rate, region, roc_panels
 from xrisk.study.objective import Command, Evaluation, Option, Parts, Plan, Question, TextTable
@@ -141,7 +141,8 @@ class RarePositives:
             "chance": f"{chance(ranked):.3g}",
             "proof": self.proof(study),
             "cards": cards(study, shown),
-            "table": page_rows(study, shown, area_text),
+            "quantities": shown,
+            "training": area_text,
             "differences": difference_rows(study, signed),
             "score_figure": marks_figure(arms, shown[0], "score", 1.0),
             "panels": roc_panels(arms, study.requested, ranked),

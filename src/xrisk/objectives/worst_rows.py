@@ -24,7 +24,7 @@ from xrisk.report.findings import (
     recommendation,
     verdict_text,
 )
-from xrisk.report.models import Quantity, cards, judged_table, marks_figure, models_table, page_rows
+from xrisk.report.models import Quantity, cards, judged_table, marks_figure, models_table
 from xrisk.report.numbers import headed, loss_text, percent, rounded
 from xrisk.report.tails import (
     heavy_line,
@@ -165,7 +165,8 @@ class WorstRows:
             "aside": share_text(self.aside),
             "proofs": [(arm.name, found) for arm, found in zip(arms[1:], proofs(study), strict=True)],
             "cards": cards(study, shown),
-            "table": page_rows(study, shown, loss_text),
+            "quantities": shown,
+            "training": loss_text,
             "differences": difference_rows(study, signed, "against"),
             "score_figure": marks_figure(arms, shown[0], "tail", np.inf),
             "panels": loss_panels(arms, TAIL),

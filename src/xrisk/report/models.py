@@ -46,18 +46,6 @@ def cards(study: Study, quantities: Sequence[Quantity]) -> list[Card]:
     ]
 
 
-def page_rows(study: Study, quantities: Sequence[Quantity], training: Callable[[Any], str]) -> dict[str, Any]:
-    """The table of the page, with a last column about the training rows."""
-    return {
-        "heads": ["Model", *(headed(each.name) for each in quantities), "Training"],
-        "rows": [
-            {"name": arm.name, "train": training(arm.train)}
-            | {"cells": [(q.text(arm.test), q.interval(arm.test) if q.interval else "") for q in quantities]}
-            for arm in study.arms
-        ],
-    }
-
-
 def marks_figure(arms: Sequence[Arm], quantity: Quantity, field: str, most: float) -> dict[str, Any]:
     """A quantity of every model with its interval; ``field`` is its name in what `Objective.judge` returned."""
     found = [(arm, getattr(arm.test, field), arm.test.low, arm.test.high) for arm in arms]
