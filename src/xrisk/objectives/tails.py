@@ -19,6 +19,7 @@ from xrisk.study.verdict import CONFIDENCE, pairwise, resampling
 from xrisk.tables import Part
 
 TAIL = 0.1  # fraction of the rows whose mean loss decides
+FEW = 10  # rows in the tail, below which intervals are too short
 
 
 class TailScore(NamedTuple):
@@ -89,6 +90,16 @@ def tail_verdict(losses: dict[str, np.ndarray]) -> Verdict:
     sample = dict(zip(losses, drawn.T, strict=True))
     return pairwise(
         tuple(losses), lambda one, other: middle(sample[other] - sample[one], CONFIDENCE), -drawn.mean(axis=0)
+    )
+
+
+def few_rows(rows: int, judged_on: str) -> str:
+    """A warning where few rows decide, else nothing."""
+    if TAIL * rows >= FEW:
+        return ""
+    return (
+        f"Few rows decide: the worst tenth of {rows:,} {judged_on} rows is about {max(TAIL * rows, 1.0):.0f}, fewer "
+        f"than {FEW}. The intervals are too short, and other rows could change the verdict."
     )
 
 

@@ -7,14 +7,23 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import clone
 
-from xrisk.applications import AMBIGUITIES, LOSSES
-from xrisk.applications.arguments import by_name
+from xrisk.applications import AMBIGUITIES
 from xrisk.estimators import DROClassifier, DRORegressor
 from xrisk.estimators.samples import RADIUS, concentration
 from xrisk.functions.parameters import counted
 from xrisk.metrics import MIN_GROUP_SIZE, cvar
 from xrisk.objectives.options import ALPHA, GROUPS, TABLE, known_rows, linear_model, question
-from xrisk.objectives.tails import TAIL, RowsFound, TailScore, half_of, heavy_rows, judge_tail, row_losses, tail_verdict
+from xrisk.objectives.tails import (
+    TAIL,
+    RowsFound,
+    TailScore,
+    few_rows,
+    half_of,
+    heavy_rows,
+    judge_tail,
+    row_losses,
+    tail_verdict,
+)
 from xrisk.report.findings import (
     Proof,
     against_first,
@@ -25,13 +34,17 @@ from xrisk.report.findings import (
     verdict_text,
 )
 from xrisk.report.models import Quantity, cards, judged_table, marks_figure, models_table
-from xrisk.report.numbers import headed, loss_text, percent, rounded
+from xrisk.report.numbers import headed, loss_text, percent
 from xrisk.report.tails import (
+    change,
     heavy_line,
+    loss_formula,
     loss_panels,
     quantities,
+    right_change,
     right_name,
     share_text,
+    signed,
     weight_text,
     without_worst,
     worst_names,
@@ -43,7 +56,6 @@ from xrisk.tables import Part, TableModel
 from xrisk.tables.prepare import Prepared, prepare_rows
 from xrisk.tables.rows import group_names
 
-FEW = 10  # rows in the tail, below which intervals are too short
 OUTLIERS = 0.05  # share of the rows that is set aside, where none is given
 SHOWN = 15  # rows of largest weight
 METRIC = "mean loss of the worst 10 % of rows"
@@ -201,21 +213,6 @@ class WorstRows:
         return {"groups": tuple(names) if len(names) > 1 else (), "tail": TAIL}
 
 
-def few_rows(rows: int, judged_on: str) -> str:
-    """A warning where few rows decide, else nothing."""
-    if TAIL * rows >= FEW:
-        return ""
-    return (
-        f"Few rows decide: the worst tenth of {rows:,} {judged_on} rows is about {max(TAIL * rows, 1.0):.0f}, fewer "
-        f"than {FEW}. The intervals are too short, and other rows could change the verdict."
-    )
-
-
-def signed(saved: float) -> str:
-    """A loss that is saved."""
-    return rounded(saved, "+.3g")
-
-
 def summary(study: Study) -> str:
     """The scores of all models and the recommendation, in a sentence or two."""
     tails, means = (
@@ -235,20 +232,11 @@ def trade(study: Study) -> str:
     """How the tail and the average change, for each model compared with the first."""
     first, *others = (arm.test for arm in study.arms)
     changes = [
-        f"{_change(each.tail, first.tail)} in the worst 10 % and {_change(each.mean, first.mean)} over all rows, "
-        f"{right_name(study.task)} {_right_change(study.task, each, first)}"
+        f"{change(each.tail, first.tail)} in the worst 10 % and {change(each.mean, first.mean)} over all rows, "
+        f"{right_name(study.task)} {right_change(study.task, each.right - first.right)}"
         for each in others
     ]
     return against_first(study, "in loss (less is better)", changes)
-
-
-def _change(loss: float, first: float) -> str:
-    return f"{100.0 * (loss / first - 1.0):+.1f} %" if first > 0.0 else signed(loss - first)
-
-
-def _right_change(task: str, score: TailScore, first: TailScore) -> str:
-    change = score.right - first.right
-    return f"{100.0 * change:+.1f} points" if task == "classification" else f"{change:+.3f}"
 
 
 def weight_of_few(study: Study) -> str:
@@ -264,22 +252,13 @@ def objective(study: Study) -> str:
     model = study.requested.model
     start = "The robust model is a linear model that minimises the loss under the worst weights q of the rows"
     if model.ambiguity not in AMBIGUITIES:
-        return f"{start}: {model.ambiguity}. {_loss(study)}"
+        return f"{start}: {model.ambiguity}. {loss_formula(model)}"
     chosen = AMBIGUITIES[model.ambiguity]
     numbers = {"alpha": model.alpha} if chosen.ball is None else {"radius": model.radius, "strength": model.strength}
     given = {name: value for name, value in numbers.items() if value is not None} or {"radius": RADIUS}
     values = ", ".join(f"{name} = {value:g}" for name, value in given.items())
     near = f"The weights are close to equal weights p; {model.ambiguity} means {chosen.meaning}; here {values}."
-    return f"{start}. {near} {_loss(study)}"
-
-
-def _loss(study: Study) -> str:
-    """Which loss that is, with its formula."""
-    model = study.requested.model
-    is_multinomial = study.task == "classification" and model.classes_.size > 2
-    spec = by_name("loss", "multinomial" if is_multinomial else model.loss, LOSSES)
-    formula = (type(spec).__doc__ or "").splitlines()[:1]
-    return f"The loss is {type(spec).__name__}: {''.join(formula)}"
+    return f"{start}. {near} {loss_formula(model)}"
 
 
 def proofs(study: Study) -> list[Proof]:

@@ -4,7 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 
+from xrisk.applications import LOSSES
+from xrisk.applications.arguments import by_name
 from xrisk.metrics import GroupReport
 from xrisk.report.figures import Panel, Scale, level_name
 from xrisk.report.models import Quantity
@@ -76,6 +79,29 @@ def share_text(share: float) -> str:
 def weight_text(weight: float) -> str:
     """The weight of a row, in per cent."""
     return f"{rounded(100.0 * weight, '.2g')}{THIN}%"
+
+
+def signed(saved: float) -> str:
+    """A loss that is saved."""
+    return rounded(saved, "+.3g")
+
+
+def change(loss: float, first: float) -> str:
+    """How much a loss differs from that of the first model."""
+    return f"{100.0 * (loss / first - 1.0):+.1f} %" if first > 0.0 else signed(loss - first)
+
+
+def right_change(task: str, difference: float) -> str:
+    """A difference of the numbers under `right_name`."""
+    return f"{100.0 * difference:+.1f} points" if task == "classification" else f"{difference:+.3f}"
+
+
+def loss_formula(model: Any) -> str:
+    """Which loss a model minimises, with its formula."""
+    is_multinomial = is_classifier(model) and model.classes_.size > 2
+    spec = by_name("loss", "multinomial" if is_multinomial else model.loss, LOSSES)
+    formula = (type(spec).__doc__ or "").splitlines()[:1]
+    return f"The loss is {type(spec).__name__}: {''.join(formula)}"
 
 
 def heavy_line(each: Any) -> dict[str, Any]:
