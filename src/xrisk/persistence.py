@@ -198,21 +198,17 @@ def _encode(value: Any, arrays: list[np.ndarray], where: str, depth: int) -> Any
 
 def _encode_listed(value: Any, where: str, inside: Callable[..., Any]) -> dict[str, Any]:
     cls = type(value)
+
+    def encoded(entries: dict[str, Any]) -> dict[str, Any]:
+        return {name: inside(entry, f"{where}.{name}") for name, entry in entries.items()}
+
     if is_enum(cls):
         return {"enum": [cls.__name__, value.name]}
     if is_spec(cls):
-        return {
-            "spec": [cls.__name__, {name: inside(entry, f"{where}.{name}") for name, entry in fields_of(value).items()}]
-        }
+        return {"spec": [cls.__name__, encoded(fields_of(value))]}
     params = value.get_params(deep=False)
     fitted = {name: entry for name, entry in vars(value).items() if name not in params and is_fitted_name(cls, name)}
-    return {
-        "estimator": [
-            cls.__name__,
-            {name: inside(entry, f"{where}.{name}") for name, entry in params.items()},
-            {name: inside(entry, f"{where}.{name}") for name, entry in fitted.items()},
-        ]
-    }
+    return {"estimator": [cls.__name__, encoded(params), encoded(fitted)]}
 
 
 def _encode_array(

@@ -7,7 +7,7 @@ import scipy.sparse
 from xrisk import Budget, certify, minimize
 from xrisk.applications import averaged_bellman, bellman
 from xrisk.datasets import make_mdp
-from xrisk.functions import L2, Ball, Box, NoPenalty, Restricted
+from xrisk.functions import L2, Ball, Box, NonNegative, NoPenalty, Restricted
 from xrisk.inner import generated_transitions, inner_count, inner_samples
 from xrisk.inner.generated import materialised
 from xrisk.solvers import ALEXR, Auto, exact
@@ -94,6 +94,11 @@ def test_the_arrays_of_the_caller_are_left_alone():
     bellman(sparse, REWARD, PHI)
     mine *= 0.5
     np.testing.assert_array_equal(sparse.toarray(), P)
+
+
+@pytest.mark.parametrize("state", [bellman, averaged_bellman])
+def test_a_domain_without_parameters_is_kept(state):
+    assert state(P, REWARD, PHI, domain=NonNegative()).value(-np.ones(D)) == np.inf
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from xrisk.datasets import make_spurious
 from xrisk.objectives import RarePositives, WorstGroups, WorstRows
 from xrisk.run import Stop
 from xrisk.study import compare
-from xrisk.study.study import fit_plan
+from xrisk.study.comparison import fit_plan
 from xrisk.tables import parts
 
 pytest.importorskip("jinja2")
@@ -71,7 +71,7 @@ def cut(monkeypatch):
                 model.stop_ = stop
             return found
 
-        monkeypatch.setattr("xrisk.study.study.fit_plan", fit)
+        monkeypatch.setattr("xrisk.study.comparison.fit_plan", fit)
 
     return begin
 

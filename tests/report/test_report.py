@@ -19,9 +19,10 @@ import xrisk
 from xrisk import Certificate, Stop
 from xrisk.datasets import make_spurious
 from xrisk.objectives import WorstGroups
-from xrisk.objectives.worst_groups import cards, proof, summary, verdict
+from xrisk.objectives.worst_groups import cards, summary, verdict
 from xrisk.report import render, write_report
 from xrisk.report.figures import ticks
+from xrisk.report.findings import proof_of
 from xrisk.report.page import _environment
 from xrisk.study import Difference, Verdict, compare
 from xrisk.tables import parts
@@ -146,13 +147,13 @@ def test_the_headings_are_the_words_of_the_field(page):
 
 def test_a_group_of_one_row_is_not_told_as_rows(study):
     sizes = {**study.sizes, "smallest_group": {"name": "few", "rows": 1}}
-    assert "the smallest, few, has 1 row, the largest" in render(study._replace(sizes=sizes))
+    assert "the smallest, few, has 1 row; the largest" in render(study._replace(sizes=sizes))
 
 
 def test_a_least_size_of_one_row_is_not_told_as_rows(rows):
     found = compare(WorstGroups(xrisk.GroupDROClassifier(alpha=0.5, l2=1e-2, random_state=0), min_group_size=1), *rows)
     assert "1 validation rows" not in render(found)
-    assert "4 groups with at least 1 validation row;" in verdict(found)
+    assert "4 groups with at least 1 validation row." in verdict(found)
 
 
 def test_small_groups_are_folded_and_said_to_be_left_out(study, page):
@@ -176,7 +177,7 @@ def test_the_gap_is_rounded_up(study, relative, most, card):
     model = copy.copy(study.requested.model)
     model.certificate_ = model.certificate_._replace(relative=relative)
     found = study._replace(arms=(*study.arms[:-1], study.requested._replace(model=model)))
-    assert f"within {most}\u202f%" in proof(found).headline
+    assert f"within {most}\u202f%" in proof_of(found.requested.model).headline
     assert cards(found)[-1].values[0][1] == f"≤ {card}\u202f%"
 
 
@@ -213,7 +214,7 @@ def test_numbers_that_a_line_fits_end_in_a_perfect_fit():
     X, group = np.random.default_rng(0).standard_normal((300, 2)), np.arange(300) % 3
     found = compare(WorstGroups(xrisk.GroupDRORegressor(l2=0.0, random_state=0)), *parts(X, X @ [1.0, 2.0], group))
     assert found.requested.model.stop_ is Stop.PERFECT
-    assert proof(found).headline == PERFECT
+    assert proof_of(found.requested.model).headline == PERFECT
 
 
 def test_the_ending_of_a_perfect_fit_names_what_it_is_measured_by():
@@ -225,7 +226,7 @@ def test_an_optimum_of_zero_is_said_to_be_reached_up_to_rounding(study):
     model = copy.copy(study.requested.model)
     model.stop_, model.certificate_ = Stop.OPTIMAL, Certificate(1e-20, -1e-20, 2e-20, 2.0)
     found = study._replace(arms=(*study.arms[:-1], study.requested._replace(model=model)))
-    assert proof(found).headline.startswith("Optimal up to rounding: the gap is below 10⁻¹²")
+    assert proof_of(found.requested.model).headline.startswith("Optimal up to rounding: the gap is below 10⁻¹²")
 
 
 def test_every_headline_has_all_three_models(study):

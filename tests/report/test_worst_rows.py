@@ -11,9 +11,9 @@ import xrisk
 from tests.report.test_report import PERFECT, data_of, perfect, screen, tags_of
 from xrisk.objectives import WorstRows
 from xrisk.objectives.worst_rows import objective, proofs, summary, trade, verdict, weight_of_few
-from xrisk.report import render, rows, write_report
+from xrisk.report import render, tails, write_report
 from xrisk.report.numbers import rounded
-from xrisk.report.rows import worst_names
+from xrisk.report.tails import worst_names
 from xrisk.study import Difference, compare
 from xrisk.tables import parts
 
@@ -45,7 +45,7 @@ def regression(table):
 
 
 def loss_panels(study):
-    return rows.loss_panels(study.arms, 0.1)
+    return tails.loss_panels(study.arms, 0.1)
 
 
 @pytest.fixture(scope="module")

@@ -104,15 +104,15 @@ INSIDE = {
     "functions": "parameters simplex loss outer penalty smoothing risk ambiguity smoothed_worst",
     "inner": "oracle models visitors passes groups group_passes samples",
     "metrics": "arguments report groups partial_auc resampling",
-    "objectives": "shared worst_groups",
+    "objectives": "options rankings tails worst_groups",
     "race": "grid run picture",
-    "report": "phrases figures page",
+    "report": "numbers figures findings page",
     "run": "budget observers result driver runs",
     "solvers": "card base shared method newton auc",
     "solvers.newton": "algebra barrier coupling smoothed hessian solver composite",
     "solvers.shared": "tracking epochs",
     "solvers.theory": "constants alexr",
-    "study": "scores verdict objective study",
+    "study": "scores verdict study objective comparison",
     "tables": "columns encoding prepare",
 }
 

@@ -10,10 +10,10 @@ from sklearn.metrics import roc_auc_score
 import xrisk
 from xrisk.metrics import partial_auc_difference, partial_auc_interval, partial_auc_score
 from xrisk.objectives import RarePositives
+from xrisk.objectives.rankings import judge_ranking
 from xrisk.objectives.rare_positives import few_rows
 from xrisk.study import compare
-from xrisk.study.ranking import judge_ranking
-from xrisk.study.study import fit_plan
+from xrisk.study.comparison import fit_plan
 from xrisk.study.verdict import Difference, simplest
 from xrisk.tables import RankedClasses, parts
 

@@ -11,9 +11,9 @@ import xrisk
 from xrisk.metrics import cvar
 from xrisk.metrics.tail import resampled_cvar
 from xrisk.objectives import WorstRows
+from xrisk.objectives.tails import half_of, judge_tail, row_losses, tail_verdict
 from xrisk.objectives.worst_rows import few_rows
 from xrisk.study import compare
-from xrisk.study.tail import half_of, judge_tail, row_losses, tail_verdict
 from xrisk.tables import parts
 
 

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.data.rows import as_numbers, frozen
 from xrisk.functions import (
     L1,
     L2,
@@ -17,6 +18,7 @@ from xrisk.functions import (
     ExponentialLoss,
     HingeLoss,
     Huber,
+    Identity,
     KLBallRisk,
     KLRisk,
     Logistic,
@@ -24,15 +26,18 @@ from xrisk.functions import (
     Multinomial,
     NoPenalty,
     Pinball,
+    Restricted,
     SmoothedHinge,
     Squared,
     SquaredHinge,
     Unpenalised,
     loss_is_classification,
     loss_value,
+    prox,
 )
 from xrisk.functions.parameters import flag
-from xrisk.problem import is_outer, is_risk
+from xrisk.inner import Equal, Groups, LinearModel
+from xrisk.problem import Problem, is_outer, is_risk
 
 LOSSES: dict[str, Any] = {
     "logistic": Logistic(),
@@ -52,12 +57,12 @@ NUMBER_LOSSES = {word: loss for word, loss in OF_ONE_SCORE.items() if not loss_i
 
 
 class Divergence(NamedTuple):
-    """The risk over groups of a word, and its description."""
+    """The risk over groups that a word stands for, and its description."""
 
     build: Callable[..., Any]  # the risk, from the numbers it takes
     takes: tuple[str, ...]  # names of these numbers
     meaning: str  # over which mixtures of the groups the worst case is taken
-    objective: str  # completes "a linear model whose … is as small as can be"
+    objective: str  # completes "a linear model that minimises the …"
 
 
 AT_A_COST = "loss under the worst mixture of {groups} (far from equal weights at a cost: {word}, λ = {lam})"
@@ -72,19 +77,19 @@ DIVERGENCES: dict[str, Divergence] = {
     "chi2": Divergence(
         ChiSquareRiskA,
         ("lam",),
-        "all mixtures, those far from equal weights at the cost lam · mean ½(t−1)², t the weights over equal ones",
+        "all mixtures, at the cost lam · mean ½(t−1)², where t is a weight over the equal weight",
         AT_A_COST,
     ),
     "chi2-b": Divergence(
         ChiSquareRiskB,
         ("lam",),
-        'as "chi2", at the cost lam · mean (t−1)²',
+        'as "chi2", but at the cost lam · mean (t−1)²',
         AT_A_COST,
     ),
     "kl": Divergence(
         KLRisk,
         ("lam",),
-        "all mixtures at lam times their Kullback–Leibler divergence from equal weights",
+        "all mixtures, at the cost lam times their Kullback–Leibler divergence from equal weights",
         AT_A_COST,
     ),
     "max": Divergence(MaxRisk, (), "the worst group alone", "loss in the worst of {groups}"),
@@ -92,7 +97,7 @@ DIVERGENCES: dict[str, Divergence] = {
 
 
 class AmbiguitySet(NamedTuple):
-    """The set of distributions of a word, and its description."""
+    """The set of distributions near the observed one that a word stands for, and its description."""
 
     ball: Callable[..., Any] | None  # the risk of a radius and a strength
     cost: Callable[..., Any]  # the risk of a strength alone; of a fraction where there is no ball
@@ -191,6 +196,53 @@ def penalty_of(l1: float, l2: float, fit_intercept: bool, loss: Any) -> Any:
     if not flag("fit_intercept", fit_intercept) or isinstance(penalty, NoPenalty) or isinstance(loss, Multinomial):
         return penalty
     return Unpenalised(penalty, 1)
+
+
+def domain_penalty(l2: float, domain: Any) -> Any:
+    """(l2/2)‖w‖² on the domain; None and ``NoPenalty()`` stand for no domain."""
+    penalty = penalty_of(0.0, l2, False, None)
+    if isinstance(domain, NoPenalty | None):
+        return penalty
+    if not prox.implemented(domain):
+        raise TypeError(f"domain must be a domain spec such as Ball(1.0), got {domain!r}")
+    return domain if isinstance(penalty, NoPenalty) else Restricted(penalty, domain)
+
+
+def checked_problem(inner: Any, outer: Any, penalty: Any) -> Problem:
+    """The problem of these parts, checked."""
+    problem = Problem(inner, outer, penalty)
+    problem.check()
+    return problem
+
+
+def mean_loss(model: LinearModel, penalty: Any, weight: Any = Equal()) -> Problem:
+    """The mean loss over all rows of a model, plus a penalty: one group, the identity outside."""
+    return checked_problem(Groups(model, frozen(np.array([0, model.target.size])), weight=weight), Identity(), penalty)
+
+
+def row_numbers_of(name: str, values: Any, n: int) -> np.ndarray:
+    """One number for each of the n rows of X, as an array (n,)."""
+    found = as_numbers(name, values)
+    if found.shape != (n,):
+        raise ValueError(f"{name} must have one entry for each of the {n} rows of X, got shape {found.shape}")
+    return found
+
+
+def signs_of(y: Any, n: int) -> np.ndarray:
+    """Labels (n,) that are −1 and 1."""
+    y = row_numbers_of("y", y, n)
+    if not ((y == 1) | (y == -1)).all():
+        raise ValueError(f"y must hold −1 and 1, got {np.unique(y)[:5]}")
+    return y
+
+
+def row_weights(sample_weight: Any, n: int) -> np.ndarray:
+    """Weights (n,) of the rows, finite and not negative."""
+    weights = row_numbers_of("sample_weight", sample_weight, n).astype(np.float64)
+    wrong = ~(np.isfinite(weights) & (weights >= 0))
+    if wrong.any():
+        raise ValueError(f"sample_weight must be finite and non-negative, got {weights[wrong][0]}")
+    return weights
 
 
 def as_number(argument: str, value: Any) -> float:

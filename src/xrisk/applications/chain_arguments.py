@@ -99,15 +99,15 @@ def _without_transitions(chain: Stored, ends: np.ndarray) -> Stored:
 
 
 def _row_sums(P: Any, entries: np.ndarray, names: Names) -> np.ndarray:
-    """What the rows sum to, one or zero; what is no matrix of probabilities is refused."""
+    """The sums of the rows, one or zero; refuses a matrix that does not hold probabilities."""
     name = names.transitions
     least, most = entries.min(initial=0.0), entries.max(initial=0.0)  # NaN if there is one
     if not (least >= 0.0 and most < np.inf):
         raise ValueError(f"{name} must hold probabilities, got {most if least >= 0.0 else least:g}")
     sums = P @ np.ones(P.shape[0])
-    off = np.where(sums == 0.0, 0.0, np.abs(sums - 1.0))
-    if not (off <= ROUNDING).all():
-        row = int(np.argmax(off))
+    misses = np.where(sums == 0.0, 0.0, np.abs(sums - 1.0))
+    if not (misses <= ROUNDING).all():
+        row = int(np.argmax(misses))
         raise ValueError(f"{name} must have rows that sum to one, row {row} sums to {sums[row]:.12g}")
     return sums
 

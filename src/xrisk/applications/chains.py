@@ -17,9 +17,9 @@ from xrisk.generic import generic
 from xrisk.inner import Generated, GeneratedSimulator, Reweighted, Simulated
 from xrisk.inner.generated import generated_means
 
-MANY = 2**23  # numbers; larger residuals are computed whenever they are read, if they have few successors
-FEW = 16  # successors of a state, on average; computing takes twice the time of stored ones and a third of the memory
-AHEAD = 8  # transitions whose features are prefetched
+MANY = 2**23  # numbers: residuals of more are computed whenever they are read, if they have few successors
+FEW = 16  # successors of a state, on average: they take twice the time and a third of the memory of stored residuals
+AHEAD = 8  # transitions whose features are asked for before they are read
 
 
 class Stored(NamedTuple):
@@ -129,7 +129,7 @@ def _sparse_residuals(chain: Stored, features: Any, gamma: float) -> Any:
 
 
 class ResidualRows(NamedTuple):
-    """Rows Φ − γPΦ of the states that are left, computed when they are read, as many may not fit in memory."""
+    """Rows Φ − γPΦ of the states that are left, computed when they are read, to save memory."""
 
     left: np.ndarray  # (n,) the states that are left
     successors: np.ndarray  # (transitions,) states as given, −1 where the episode ends
@@ -249,7 +249,7 @@ def _(chain, features, gamma):
 
 
 def listed(chain: FullChain) -> Stored:
-    """The chain with every entry of the matrix as a transition, but for rows of zeros."""
+    """The chain with every entry of the matrix as a transition, except in rows of zeros."""
     states, goes_on = chain.counted(), chain.P.any(axis=1)
     kept = np.flatnonzero(goes_on)
     successors = np.tile(np.arange(states, dtype=np.int32), kept.size)

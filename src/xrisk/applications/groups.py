@@ -4,9 +4,17 @@ from typing import Any
 
 import numpy as np
 
-from xrisk.applications.arguments import LOSSES, by_name, penalty_of, risk_of
+from xrisk.applications.arguments import (
+    LOSSES,
+    by_name,
+    checked_problem,
+    penalty_of,
+    risk_of,
+    row_numbers_of,
+    row_weights,
+)
 from xrisk.data.grouping import distinct, stable_order
-from xrisk.data.rows import as_numbers, frozen, row_count, row_numbers
+from xrisk.data.rows import frozen, row_count, row_numbers
 from xrisk.functions import Multinomial
 from xrisk.inner import (
     Equal,
@@ -64,10 +72,6 @@ def group_dro(
     sample_weight : array (rows,), optional
         Weights of the rows within their groups.
 
-    Returns
-    -------
-    Problem
-
     Examples
     --------
     >>> import numpy as np, xrisk
@@ -84,9 +88,7 @@ def group_dro(
     weight = position_weights(sample_weight, offsets, index, n)
     model_rows: Any = WithIntercept(rows) if fit_intercept else rows
     model = model_of(model_rows, y, spec, n)
-    problem = Problem(Groups(model, offsets, index, weight), risk, penalty_of(l1, l2, fit_intercept, spec))
-    problem.check()
-    return problem
+    return checked_problem(Groups(model, offsets, index, weight), risk, penalty_of(l1, l2, fit_intercept, spec))
 
 
 Index = InOrder | Partitioned | Indexed
@@ -140,12 +142,7 @@ def position_weights(sample_weight: Any, offsets: np.ndarray, index: Index, n: i
     """Weights of the rows, None for equal ones, as weights by position that average to one in every group."""
     if sample_weight is None:
         return Equal()
-    weights = as_numbers("sample_weight", sample_weight).astype(np.float64)
-    if weights.shape != (n,):
-        raise ValueError(f"sample_weight must have one entry for each of the {n} rows of X, got shape {weights.shape}")
-    wrong = ~(np.isfinite(weights) & (weights >= 0))
-    if wrong.any():
-        raise ValueError(f"sample_weight must be finite and non-negative, got {weights[wrong][0]}")
+    weights = row_weights(sample_weight, n)
     weights = weights if isinstance(index, InOrder) else weights[index.rows]
     largest = np.maximum.reduceat(weights, offsets[:-1])
     if (largest == 0).any():
@@ -155,23 +152,16 @@ def position_weights(sample_weight: Any, offsets: np.ndarray, index: Index, n: i
     sizes = np.diff(offsets)
     weights = weights / np.repeat(largest, sizes)  # sums of huge weights would overflow
     weights = weights * np.repeat(sizes / np.add.reduceat(weights, offsets[:-1]), sizes)
-    return Weighted(frozen(weights), frozen(weights_by_row(index, weights)))
-
-
-def weights_by_row(index: Index, weights: np.ndarray) -> np.ndarray:
-    """Weights by position as weights by row, where every row stands in one group."""
-    if not isinstance(index, Partitioned):
-        return np.zeros(0)
-    by_row = np.empty(weights.size)
-    by_row[index.rows] = weights
-    return by_row
+    by_row = np.zeros(0)
+    if isinstance(index, Partitioned):  # every row stands in one group
+        by_row = np.empty(weights.size)
+        by_row[index.rows] = weights
+    return Weighted(frozen(weights), frozen(by_row))
 
 
 def model_of(rows: Any, y: Any, loss: Any, n: int) -> LinearModel | SoftmaxModel:
     """The model of n rows with targets y (n,), which are checked."""
-    y = as_numbers("y", y)
-    if y.shape != (n,):
-        raise ValueError(f"y must have one entry for each of the {n} rows of X, got shape {y.shape}")
+    y = row_numbers_of("y", y, n)
     if not np.isfinite(y).all():
         raise ValueError("y must be finite, it holds NaN or infinity")
     if isinstance(loss, Multinomial):

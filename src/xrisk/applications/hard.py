@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xrisk.functions import L2, AffineLoss, Box, HardNonsmooth, HardSmooth, Identity, Restricted
+from xrisk.applications.arguments import checked_problem, mean_loss
+from xrisk.functions import L2, AffineLoss, Box, HardNonsmooth, HardSmooth, Restricted
 from xrisk.functions.parameters import positive
-from xrisk.inner import Groups, LinearModel, NoisyCoordinates, as_rows
+from xrisk.inner import LinearModel, NoisyCoordinates, as_rows
 from xrisk.problem import Problem
 
 
@@ -44,8 +45,7 @@ def hard_smooth(n: int = 8, *, eps: float = 0.01, sigma: float = 1.0) -> HardIns
         raise ValueError(f"eps must lie between 0 and 1/18, got {eps}")
     nu = float(3.0 * np.sqrt(2.0 * eps))
     penalty = Restricted(L2(1.0 / (2.0 * n)), Box(-1.0, 1.0))
-    problem = Problem(NoisyCoordinates(n, float(nu), float(sigma)), HardSmooth(float(nu)), penalty)
-    problem.check()
+    problem = checked_problem(NoisyCoordinates(n, float(nu), float(sigma)), HardSmooth(float(nu)), penalty)
     return HardInstance(problem, np.full(n, -2.0 * nu / 3.0), -(nu**2) / 3.0)
 
 
@@ -65,8 +65,7 @@ def hard_nonsmooth(
     value = beta * max(x, -nu) + curvature * x * x / 2.0
     box = Box(-2.0 * nu, 2.0 * nu)
     penalty = Restricted(L2(curvature / n), box) if curvature > 0 else box
-    problem = Problem(NoisyCoordinates(n, nu, float(sigma)), HardNonsmooth(beta, nu), penalty)
-    problem.check()
+    problem = checked_problem(NoisyCoordinates(n, nu, float(sigma)), HardNonsmooth(beta, nu), penalty)
     return HardInstance(problem, np.full(n, x), value)
 
 
@@ -74,9 +73,9 @@ def hard_gradient(*, eps: float = 0.01, mu: float = 1.0, sigma: float = 1.0, sig
     """f = identity, n = 1, μ-strongly convex r: Ω(σ²/(με)) samples, for all methods (ALEXR, theorem 10, first half).
 
     F(x) = E[ζ] x + (μ/2) x² where ζ = ±s with mean ``sign``·s/q, q = ⌊σ/(2√(με))⌋ and s = 2q√(με) ≤ σ, the optimum
-    −2·sign·√(ε/μ) of value −2ε. For a method that does not know the sign and takes at most 3q²/16 ≈ 3σ²/(64με) samples,
-    E[(μ/2)(x − x*)²] = E[F − F*] is at least ε for one of the two signs. ALEXR draws two samples of g in an iteration
-    with B = 1, SGD one.
+    −2·sign·√(ε/μ) of value −2ε. A method that does not know the sign and draws at most 3q²/16 ≈ 3σ²/(64με) samples
+    has E[(μ/2)(x − x*)²] = E[F − F*] ≥ ε for one of the two signs. ALEXR draws two samples of g in an iteration with
+    B = 1, SGD one.
 
     Parameters
     ----------
@@ -111,7 +110,5 @@ def hard_gradient(*, eps: float = 0.01, mu: float = 1.0, sigma: float = 1.0, sig
     if q < 2:
         raise ValueError(f"eps must be at most sigma²/(16 mu), {sigma**2 / (16.0 * mu)}, got {eps}")
     rows = sign * q * unit * np.repeat([1.0, -1.0], [q + 1, q - 1])[:, None]
-    model = LinearModel(as_rows(rows), np.zeros(2 * q), AffineLoss())
-    problem = Problem(Groups(model, np.array([0, 2 * q])), Identity(), L2(float(mu)))
-    problem.check()
+    problem = mean_loss(LinearModel(as_rows(rows), np.zeros(2 * q), AffineLoss()), L2(float(mu)))
     return HardInstance(problem, np.array([-2.0 * sign * np.sqrt(eps / mu)]), -2.0 * eps)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
-from xrisk.applications.arguments import as_number, penalty_of
+from xrisk.applications.arguments import as_number, checked_problem, domain_penalty, mean_loss
 from xrisk.applications.chain_arguments import chain_of
 from xrisk.applications.chains import (
     mean_rewards,
@@ -25,7 +25,7 @@ from xrisk.certificate.squares import BLOCK, Residuals, Squares, column_norms
 from xrisk.data.matrices import fresh_csr, refuse_broken
 from xrisk.data.products import row_block
 from xrisk.data.rows import as_numbers, frozen, kept_dtype, refuse_non_finite
-from xrisk.functions import Identity, NoPenalty, Restricted, Square, Squared, prox
+from xrisk.functions import NoPenalty, Square, Squared
 from xrisk.functions.loss import AffineLoss
 from xrisk.functions.parameters import require
 from xrisk.inner import Equal, Groups, LinearModel, Transitions, Weighted, as_rows
@@ -44,10 +44,7 @@ class Penalty(NamedTuple):
 
     def joined(self) -> Any:
         """As one penalty."""
-        penalty = penalty_of(0.0, self.l2, False, None)
-        if self.domain == NoPenalty():
-            return penalty
-        return Restricted(penalty, self.domain) if self.l2 > 0.0 else self.domain
+        return domain_penalty(self.l2, self.domain)
 
 
 def bellman(
@@ -129,9 +126,7 @@ def residual_problem(chain: Any, features: Any, discount: float, penalty: Penalt
     else:
         placed = frozen(in_order(features, chain.order))
         inner = Transitions(placed, LAWS[sampling](chain), gamma, frozen(rows), frozen(targets))
-    problem = Problem(inner, Square(), penalty.joined())
-    problem.check()
-    return problem
+    return checked_problem(inner, Square(), penalty.joined())
 
 
 def averaged_bellman(
@@ -178,10 +173,7 @@ def averaged_problem(chain: Any, features: Any, discount: float, penalty: Penalt
     rows = residuals.whole()
     rows *= np.sqrt(2.0)  # the squared loss is ½(z − y)²
     model = LinearModel(as_rows(rows), frozen(np.sqrt(2.0) * targets), Squared())
-    weighted = Groups(model, frozen(np.array([0, targets.size])), weight=weight)
-    problem = Problem(weighted, Identity(), penalty.joined())
-    problem.check()
-    return problem
+    return mean_loss(model, penalty.joined(), weight)
 
 
 def residual_squares(chain: Any, features: Any, discount: float, l2: float, state_weight: Any) -> Squares:
@@ -199,8 +191,8 @@ def residual_squares(chain: Any, features: Any, discount: float, l2: float, stat
         values = _values(features, w, doubled)
         found, rewards = residuals_of(chain, (values.high + values.low)[:, None], gamma)
         size = (1.0 + gamma) * float(np.abs(values.high).max()) + chain.largest()
-        off = each * size + (1.0 + gamma) * float(values.error.max())
-        return Residuals(found[:, 0] - rewards, np.broadcast_to(off, rewards.shape), 0.0, 0.0)
+        error = each * size + (1.0 + gamma) * float(values.error.max())
+        return Residuals(found[:, 0] - rewards, np.broadcast_to(error, rewards.shape), 0.0, 0.0)
 
     return Squares(known.part, share, 1.0, float(l2), none, none, norms, loose, residuals)
 
@@ -256,7 +248,7 @@ def as_discount(discount: Any) -> float:
 
 
 def state_features(features: Any) -> Any:
-    """Features as a C-ordered array of float32 or float64, or a CSR matrix; what is no finite matrix is refused."""
+    """Features as a C-ordered array of float32 or float64, or a CSR matrix; refuses anything but a finite matrix."""
     sparse = scipy.sparse.issparse(features)
     if sparse:
         features = fresh_csr(refuse_broken("features", features)).astype(np.float64, copy=False)
@@ -299,7 +291,5 @@ def _weights(state_weight: Any, states: int, chain: Any) -> Any:
 
 def penalty_on(l2: Any, domain: Any = None) -> Penalty:
     """The penalty that the arguments of `bellman` describe."""
-    penalty_of(0.0, l2, False, None)  # refuses what is no strength
-    if domain is not None and not prox.implemented(domain):
-        raise TypeError(f"domain must be a domain spec such as Ball(1.0), got {domain!r}")
+    domain_penalty(l2, domain)  # refuses what is no strength or no domain
     return Penalty(float(l2), NoPenalty() if domain is None else domain)

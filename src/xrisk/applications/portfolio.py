@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.applications.arguments import as_number, penalty_of
+from xrisk.applications.arguments import as_number, checked_problem, domain_penalty, mean_loss
 from xrisk.applications.quadratic import quadratic
 from xrisk.certificate.doubled import doubled_scores, plain_scores
 from xrisk.certificate.rounding import EPS
@@ -16,19 +16,15 @@ from xrisk.data.threads import give_way
 from xrisk.functions import (
     AffineLoss,
     Hyperplane,
-    Identity,
     L1Ball,
     LeveragedBudget,
     NonNegative,
-    NoPenalty,
-    Restricted,
     Scaled,
     Simplex,
     SolidSimplex,
     Square,
     Squared,
     Tilted,
-    prox,
 )
 from xrisk.functions.parameters import finite, positive, require
 from xrisk.inner import Deviations, Groups, LinearModel
@@ -100,9 +96,7 @@ def mean_variance(
         n = len(rows)
         model = LinearModel(as_rows(inner.rows), frozen(np.zeros(n)), AffineLoss())
         inner = Groups(model, frozen(np.arange(n + 1)))
-    problem = Problem(inner, Scaled(Square(), strength), Tilted(penalty, frozen(-mean)))
-    problem.check()
-    return problem
+    return checked_problem(inner, Scaled(Square(), strength), Tilted(penalty, frozen(-mean)))
 
 
 def mean_variance_of_moments(
@@ -133,10 +127,7 @@ def mean_variance_of_rows(
     n = len(deviations)
     rows = np.sqrt(2.0 * n * _aversion(risk_aversion)) * deviations
     model = LinearModel(as_rows(rows), frozen(np.zeros(n)), Squared())
-    inner, penalty = Groups(model, frozen(np.array([0, n]))), domain_penalty(l2, domain)
-    problem = Problem(inner, Identity(), Tilted(penalty, frozen(-mean)))
-    problem.check()
-    return problem
+    return mean_loss(model, Tilted(domain_penalty(l2, domain), frozen(-mean)))
 
 
 def moments(returns: np.ndarray, weight: np.ndarray | None = None) -> Moments:
@@ -174,7 +165,7 @@ def returns_squares(
     """The objective of `mean_variance` as returns (n, d), with weights (n,) if given, have it: for proofs.
 
     Deviations are those from the computed mean. The exact one is away from it by ``rest``, which every column of
-    deviations may then be off by.
+    deviations may then err by.
     """
     n, d = returns.shape
     share = np.full(n, 1.0 / n) if weight is None else weight / math.fsum(weight)
@@ -184,14 +175,14 @@ def returns_squares(
 
     blocks = ((slice(low, low + PROVED_BLOCK), rows(low, low + PROVED_BLOCK)) for low in range(0, n, PROVED_BLOCK))
     norms, rest, sizes = column_norms(share, blocks, d)
-    off = sum_rounding(n) * sizes
-    linear, linear_off = -(known.mean + rest), off + EPS * (np.abs(known.mean) + np.abs(rest))
-    loose = EPS * norms + np.abs(rest) + off
+    rounding = sum_rounding(n) * sizes
+    linear, linear_error = -(known.mean + rest), rounding + EPS * (np.abs(known.mean) + np.abs(rest))
+    loose = EPS * norms + np.abs(rest) + rounding
 
     def residuals(w: np.ndarray, doubled: bool) -> Residuals:
         return _deviations(returns, share, w, known, doubled)
 
-    return Squares(rows, share, _aversion(risk_aversion), float(l2), linear, linear_off, norms, loose, residuals)
+    return Squares(rows, share, _aversion(risk_aversion), float(l2), linear, linear_error, norms, loose, residuals)
 
 
 def _deviations(returns: np.ndarray, share: np.ndarray, w: np.ndarray, known: Moments, doubled: bool) -> Residuals:
@@ -202,24 +193,14 @@ def _deviations(returns: np.ndarray, share: np.ndarray, w: np.ndarray, known: Mo
     for low in range(0, len(returns), PROVED_BLOCK):
         give_way()
         part = slice(low, low + PROVED_BLOCK)
-        high, rest, off = scores(returns[part].astype(np.float64), w)
+        high, rest, rounding = scores(returns[part].astype(np.float64), w)
         found[part] = (high - about) + rest
-        error[part] = off + 2.0 * EPS * (np.abs(found[part]) + np.abs(rest))
+        error[part] = rounding + 2.0 * EPS * (np.abs(found[part]) + np.abs(rest))
     each = sum_rounding(share.size)
     mean, size = math.fsum(share * found), float(share @ np.abs(found))
-    mean_off = (float(share @ error) + each * size) * (1.0 + each)
-    error += mean_off + 2.0 * EPS * (np.abs(found) + abs(mean))
-    return Residuals(found - mean, error, -(about + mean), mean_off + 2.0 * EPS * abs(about + mean))
-
-
-def domain_penalty(l2: float, domain: Any) -> Any:
-    """(l2/2)‖w‖² on the domain, everywhere if there is none."""
-    penalty = penalty_of(0.0, l2, False, None)
-    if domain is None:
-        return penalty
-    if not prox.implemented(domain):
-        raise TypeError(f"domain must be a domain spec such as Simplex(1.0), got {domain!r}")
-    return domain if isinstance(penalty, NoPenalty) else Restricted(penalty, domain)
+    mean_error = (float(share @ error) + each * size) * (1.0 + each)
+    error += mean_error + 2.0 * EPS * (np.abs(found) + abs(mean))
+    return Residuals(found - mean, error, -(about + mean), mean_error + 2.0 * EPS * abs(about + mean))
 
 
 def _aversion(risk_aversion: Any) -> float:

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, eigh
 
-from xrisk.applications.arguments import as_number
+from xrisk.applications.arguments import as_number, mean_loss
 from xrisk.data.rows import as_numbers, as_rows, frozen
-from xrisk.functions import Identity, NoPenalty, Squared, Tilted, penalty_convexity, prox
+from xrisk.functions import NoPenalty, Squared, Tilted, penalty_convexity, prox
 from xrisk.functions.restricted import with_ridge
-from xrisk.inner import Groups, LinearModel
+from xrisk.inner import LinearModel
 from xrisk.problem import Problem
 
 EPS = float(np.finfo(np.float64).eps)
@@ -27,7 +27,7 @@ def quadratic(second: Any, first: Any, constant: float = 0.0, *, penalty: Any = 
     second : array (d, d)
         Symmetric and positive semi-definite; eigenvalues that rounding has made negative count as zero.
     first : array (d,)
-        Half the linear term, with its sign turned: of least squares ‖Aw − b‖² it is Aᵀb, beside AᵀA.
+        Minus half the linear term. For least squares ‖Aw − b‖², ``second`` is AᵀA and ``first`` is Aᵀb.
     constant : float
         What is added to the value.
     penalty : penalty or domain spec
@@ -59,12 +59,13 @@ def quadratic(second: Any, first: Any, constant: float = 0.0, *, penalty: Any = 
         raise TypeError(f"penalty must be a penalty or domain spec such as L2(0.1), got {penalty!r}")
     mu, rows = _split(H, with_ridge.implemented(penalty) and penalty_convexity(penalty) == 0.0)
     ridged = with_ridge(penalty, mu) if mu > 0.0 else penalty
-    k = rows.shape[0]
-    model = LinearModel(as_rows(np.sqrt(2.0 * k) * rows), frozen(np.zeros(k)), Squared())
-    tilted = Tilted(ridged, frozen(-2.0 * b), as_number("constant", constant))
-    problem = Problem(Groups(model, frozen(np.array([0, k]))), Identity(), tilted)
-    problem.check()
-    return problem
+    return squared_norm(rows, np.zeros(len(rows)), Tilted(ridged, frozen(-2.0 * b), as_number("constant", constant)))
+
+
+def squared_norm(R: np.ndarray, b: np.ndarray, penalty: Any) -> Problem:
+    """‖Rw − b‖² + penalty(w), as a mean of ½(z − y)² over the rows of R."""
+    k = np.sqrt(2.0 * len(R))
+    return mean_loss(LinearModel(as_rows(k * R), frozen(k * b), Squared()), penalty)
 
 
 def _symmetric(second: Any) -> np.ndarray:

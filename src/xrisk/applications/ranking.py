@@ -1,4 +1,4 @@
-"""Rankings: a linear score s that puts positives above negatives, with the stress on one end of the list.
+"""Rankings: a linear score s that puts positives above negatives and stresses one end of the list.
 
 Every problem here is made of gᵢ(w) = meanⱼ ℓ(sᵢ − sⱼ), a row i against all rows j. The score has no intercept: it would
 cancel in every difference. Weights of rows are not supported: a weight on pairs has no agreed meaning.
@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from xrisk.applications.arguments import CLASS_LOSSES, as_number, by_name, penalty_of
+from xrisk.applications.arguments import CLASS_LOSSES, as_number, by_name, checked_problem, penalty_of, signs_of
 from xrisk.data.products import less_offset
-from xrisk.data.rows import as_numbers, row_count, row_numbers, row_size
+from xrisk.data.rows import row_count, row_numbers, row_size
 from xrisk.functions import CVaRRisk, Identity, MaxRisk, Power, Scaled, Softplus, loss_domain
 from xrisk.functions.proximal import Anchored
 from xrisk.inner import Pairs, as_rows
@@ -58,7 +58,7 @@ def partial_auc(X: Any, y: Any, *, min_tpr: float, loss: Any = "logistic", l1: f
     """
     rows, positive, negative = _sides(X, y)
     k = _lowest(positive.size, min_tpr)
-    return _stated(Pairs(rows, positive, negative, _loss(loss)), CVaRRisk(k / positive.size), l1, l2)
+    return _penalised(Pairs(rows, positive, negative, _loss(loss)), CVaRRisk(k / positive.size), l1, l2)
 
 
 def two_way_partial_auc(
@@ -78,19 +78,14 @@ def two_way_partial_auc(
 
     Parameters
     ----------
-    X : array or sparse matrix (rows, d)
-        Float32, float64 and memory maps in C order are not copied.
-    y : array (rows,)
-        −1 and 1.
+    X, y, l1, l2
+        As for `partial_auc`.
     min_tpr : float
         In [0, 1).
     max_fpr : float
         In (0, 1]; 1 is `partial_auc`.
     loss : str or loss spec
-        ℓ(t), of the margin t of a pair: a word of `xrisk.applications.CLASS_LOSSES`, or the spec itself. It must not
-        increase.
-    l1, l2 : float
-        Strengths of the penalty l1‖w‖₁ + (l2/2)‖w‖².
+        As for `partial_auc`; it must not increase.
 
     Returns
     -------
@@ -114,7 +109,7 @@ def two_way_partial_auc(
     rows, positive, negative = _sides(X, y)
     lowest, highest = _lowest(positive.size, min_tpr), _highest(negative.size, max_fpr)
     inner = tail_of(Pairs(rows, positive, negative, _not_increasing(loss)), highest)
-    return _stated(inner, CVaRRisk(lowest / positive.size), l1, l2)
+    return _penalised(inner, CVaRRisk(lowest / positive.size), l1, l2)
 
 
 def sigmoid_partial_auc(
@@ -170,12 +165,7 @@ def _lowest(n: int, min_tpr: Any) -> int:
     share = as_number("min_tpr", min_tpr)
     if not 0.0 <= share < 1.0:
         raise ValueError(f"min_tpr must lie in [0, 1), got {min_tpr}")
-    k = int(np.floor(n * (1.0 - share) + 1e-9))  # 10·(1 − 0.9) rounds to below 1
-    if k < 1:
-        raise ValueError(
-            f"min_tpr must be at most {1.0 - 1.0 / n:.6g} for {n} positives, got {min_tpr}: none would be left to rank"
-        )
-    return k
+    return _some(n * (1.0 - share), f"min_tpr must be at most {1.0 - 1.0 / n:.6g} for {n} positives, got {min_tpr}")
 
 
 def _highest(n: int, max_fpr: Any) -> int:
@@ -183,11 +173,13 @@ def _highest(n: int, max_fpr: Any) -> int:
     share = as_number("max_fpr", max_fpr)
     if not 0.0 < share <= 1.0:
         raise ValueError(f"max_fpr must lie in (0, 1], got {max_fpr}")
-    k = int(np.floor(n * share + 1e-9))
+    return _some(n * share, f"max_fpr must be at least {1.0 / n:.6g} for {n} negatives, got {max_fpr}")
+
+
+def _some(rows: float, refusal: str) -> int:
+    k = int(np.floor(rows + 1e-9))  # 10·(1 − 0.9) rounds to below 1
     if k < 1:
-        raise ValueError(
-            f"max_fpr must be at least {1.0 / n:.6g} for {n} negatives, got {max_fpr}: none would be left to rank"
-        )
+        raise ValueError(f"{refusal}: none would be left to rank")
     return k
 
 
@@ -209,22 +201,14 @@ def p_norm_push(
 
     Parameters
     ----------
-    X : array or sparse matrix (rows, d)
-        Float32, float64 and memory maps in C order are not copied.
-    y : array (rows,)
-        −1 and 1.
+    X, y, l1, l2
+        As for `partial_auc`.
     p : float
         At least 1; 1 is the area under the ROC curve.
     outer : {"negatives", "positives"}
         Whose mean losses are raised to the power.
     loss : str or loss spec
-        ℓ(t) ≥ 0, of the margin t of a pair: a word of `xrisk.applications.CLASS_LOSSES`, or the spec itself.
-    l1, l2 : float
-        Strengths of the penalty l1‖w‖₁ + (l2/2)‖w‖².
-
-    Returns
-    -------
-    Problem
+        As for `partial_auc`; it must not be negative.
 
     Notes
     -----
@@ -250,7 +234,7 @@ def p_norm_push(
     }
     if not isinstance(outer, str):
         raise TypeError(f"outer must be one of {', '.join(sides)}, got {outer!r}")
-    return _stated(by_name("outer", outer, sides), Power(power) if power > 1.0 else Identity(), l1, l2)
+    return _penalised(by_name("outer", outer, sides), Power(power) if power > 1.0 else Identity(), l1, l2)
 
 
 def precision_at_k(X: Any, y: Any, *, k: int, loss: Any = "logistic", l1: float = 0.0, l2: float = 0.0) -> Problem:
@@ -262,16 +246,10 @@ def precision_at_k(X: Any, y: Any, *, k: int, loss: Any = "logistic", l1: float 
 
     Parameters
     ----------
-    X : array or sparse matrix (rows, d)
-        Float32, float64 and memory maps in C order are not copied.
-    y : array (rows,)
-        −1 and 1.
+    X, y, loss, l1, l2
+        As for `partial_auc`.
     k : int
         Length of the top of the list, from 1 to the number of rows.
-    loss : str or loss spec
-        ℓ(t), of the margin t of a pair: a word of `xrisk.applications.CLASS_LOSSES`, or the spec itself.
-    l1, l2 : float
-        Strengths of the penalty l1‖w‖₁ + (l2/2)‖w‖².
 
     Returns
     -------
@@ -298,7 +276,7 @@ def precision_at_k(X: Any, y: Any, *, k: int, loss: Any = "logistic", l1: float 
     if as_number("k", k) not in range(1, n + 1):
         raise ValueError(f"k must be a whole number from 1 to the number of rows, {n}, got {k}")
     inner = Pairs(rows, positive, row_numbers(np.arange(n), n), _loss(loss))
-    return _stated(inner, Scaled(Softplus(), slope=float(n), shift=-float(k)), l1, l2)
+    return _penalised(inner, Scaled(Softplus(), slope=float(n), shift=-float(k)), l1, l2)
 
 
 def top_push(X: Any, y: Any, *, loss: Any = "squared_hinge", l1: float = 0.0, l2: float = 0.0) -> Problem:
@@ -308,15 +286,10 @@ def top_push(X: Any, y: Any, *, loss: Any = "squared_hinge", l1: float = 0.0, l2
 
     Parameters
     ----------
-    X : array or sparse matrix (rows, d)
-        Float32, float64 and memory maps in C order are not copied.
-    y : array (rows,)
-        −1 and 1.
+    X, y, l1, l2
+        As for `partial_auc`.
     loss : str or loss spec
-        ℓ(t), of the margin t of a pair: a word of `xrisk.applications.CLASS_LOSSES`, or the spec itself. It must not
-        increase.
-    l1, l2 : float
-        Strengths of the penalty l1‖w‖₁ + (l2/2)‖w‖².
+        As for `partial_auc`; it must not increase.
 
     Returns
     -------
@@ -327,8 +300,8 @@ def top_push(X: Any, y: Any, *, loss: Any = "squared_hinge", l1: float = 0.0, l2
     -----
     Li, Jin and Zhou, Top rank optimization in linear time, NIPS 2014, with ℓ of the margin where they
     have it of minus the margin; theirs is the squared hinge. As ℓ does not increase, the highest negative is the worst
-    for every positive, and the mean of the maxima is the maximum of the means: the p-norm push with infinite p, up to
-    the root. Their method takes time linear in the rows, ours in the pairs.
+    for every positive, and the mean of the maxima is the maximum of the means: the p-norm push whose p is infinite,
+    except for the root. Their method takes time linear in the rows, ours in the pairs.
 
     Examples
     --------
@@ -339,17 +312,14 @@ def top_push(X: Any, y: Any, *, loss: Any = "squared_hinge", l1: float = 0.0, l2
     2.0
     """
     rows, positive, negative = _sides(X, y)
-    return _stated(Pairs(rows, negative, positive, _not_increasing(loss), -1.0), MaxRisk(), l1, l2)
+    return _penalised(Pairs(rows, negative, positive, _not_increasing(loss), -1.0), MaxRisk(), l1, l2)
 
 
 def _sides(X: Any, y: Any) -> tuple[Any, np.ndarray, np.ndarray]:
     """Rows, those of them that are positive and those that are negative."""
     rows = as_rows(X)
-    n, y = row_count(rows), as_numbers("y", y)
-    if y.shape != (n,):
-        raise ValueError(f"y must have one entry for each of the {n} rows of X, got shape {y.shape}")
-    if not ((y == 1) | (y == -1)).all():
-        raise ValueError(f"y must hold −1 and 1, got {np.unique(y)[:5]}")
+    n = row_count(rows)
+    y = signs_of(y, n)
     positive, negative = np.flatnonzero(y == 1), np.flatnonzero(y == -1)
     if positive.size == 0 or negative.size == 0:
         raise ValueError(f"y must hold both −1 and 1, got {int(y[0])} alone")
@@ -368,7 +338,5 @@ def _not_increasing(loss: Any) -> Any:
     return spec
 
 
-def _stated(inner: Any, outer: Any, l1: float, l2: float) -> Problem:
-    problem = Problem(inner, outer, penalty_of(l1, l2, False, pass_loss(inner)))
-    problem.check()
-    return problem
+def _penalised(inner: Any, outer: Any, l1: float, l2: float) -> Problem:
+    return checked_problem(inner, outer, penalty_of(l1, l2, False, pass_loss(inner)))

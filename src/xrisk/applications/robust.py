@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from xrisk.applications.arguments import by_name, penalty_of
-from xrisk.data.rows import add_row, as_numbers, frozen, row_count, row_size
-from xrisk.functions import Identity, Logistic, MarginLoss, Softplus
+from xrisk.applications.arguments import by_name, checked_problem, mean_loss, penalty_of, signs_of
+from xrisk.data.rows import add_row, frozen, row_count, row_size
+from xrisk.functions import Logistic, MarginLoss, Softplus
 from xrisk.inner import CSR, Dense, Dropout, Gaussian, Groups, LinearModel, Perturbed, WithIntercept, as_rows
 from xrisk.inner.perturbed import perturbed_copy, perturbed_mean
 from xrisk.problem import Problem
@@ -31,8 +31,8 @@ def robust_logistic(
 
     Parameters
     ----------
-    X : array or sparse matrix (rows, d)
-        Float32, float64 and memory maps in C order are not copied.
+    X, l1, l2
+        As for `xrisk.group_dro`.
     y : array (rows,)
         −1 and 1.
     perturbation : {"gaussian", "dropout"}, perturbation spec, or function (row, rng) → row
@@ -43,14 +43,8 @@ def robust_logistic(
         copies take ``copies`` times the memory of X.
     rng : int or Generator
         The seed of the copies.
-    l1, l2 : float
-        Strengths of the penalty.
     fit_intercept : bool
         Whether the scores get an intercept, last in w, which is neither perturbed nor penalised.
-
-    Returns
-    -------
-    Problem
 
     Notes
     -----
@@ -72,7 +66,7 @@ def robust_logistic(
     """
     rows = as_rows(X)
     n = row_count(rows)
-    target, noise = _labels(y, n), _noise(perturbation, copies)
+    target, noise = frozen(signs_of(y, n).astype(np.float64)), _noise(perturbation, copies)
     inner: Any
     if perturbed_mean.implemented(noise):
         inner = Perturbed(_with_intercept(rows, fit_intercept), target, noise)
@@ -80,9 +74,7 @@ def robust_logistic(
         drawn = _stored(rows, _drawn(rows, noise, copies, rng), copies)
         model = LinearModel(_with_intercept(drawn, fit_intercept), frozen(np.repeat(target, copies)), MarginLoss())
         inner = Groups(model, frozen(copies * np.arange(n + 1)))
-    problem = Problem(inner, Softplus(), penalty_of(l1, l2, fit_intercept, MarginLoss()))
-    problem.check()
-    return problem
+    return checked_problem(inner, Softplus(), penalty_of(l1, l2, fit_intercept, MarginLoss()))
 
 
 def averaged_logistic(
@@ -112,7 +104,7 @@ def averaged_logistic(
     """
     rows = as_rows(X)
     n = row_count(rows)
-    target, noise = _labels(y, n), _noise(perturbation, copies)
+    target, noise = frozen(signs_of(y, n).astype(np.float64)), _noise(perturbation, copies)
     means: Any = rows
     if perturbed_mean.implemented(noise):
         Perturbed(rows, target, noise).check()
@@ -120,14 +112,11 @@ def averaged_logistic(
     else:
         means = _stored(rows, (copy.mean(axis=0)[None, :] for copy in _drawn(rows, noise, copies, rng)), 1)
     model = LinearModel(_with_intercept(means, fit_intercept), target, Logistic())
-    penalty = penalty_of(l1, l2, fit_intercept, Logistic())
-    problem = Problem(Groups(model, frozen(np.array([0, n]))), Identity(), penalty)
-    problem.check()
-    return problem
+    return mean_loss(model, penalty_of(l1, l2, fit_intercept, Logistic()))
 
 
 def _noise(perturbation: Any, copies: Any) -> Any:
-    """The perturbation as a spec, or as a function of which copies are drawn."""
+    """The perturbation as a spec, or as a function that draws a copy."""
     noise = by_name("perturbation", perturbation, PERTURBATIONS)
     if perturbed_mean.implemented(noise):
         return noise
@@ -160,12 +149,3 @@ def _stored(rows: Dense | CSR, blocks: Iterator[np.ndarray], size: int) -> Dense
 
 def _with_intercept(rows: Any, fit_intercept: bool) -> Any:
     return WithIntercept(rows) if fit_intercept else rows
-
-
-def _labels(y: Any, n: int) -> np.ndarray:
-    y = as_numbers("y", y)
-    if y.shape != (n,):
-        raise ValueError(f"y must have one entry for each of the {n} rows of X, got shape {y.shape}")
-    if not np.isin(y, (-1, 1)).all():
-        raise ValueError(f"y must hold −1 and 1, got {np.unique(y)[:5]}")
-    return frozen(y.astype(np.float64))

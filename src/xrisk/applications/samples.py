@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from xrisk.applications.arguments import LOSSES, ambiguity_of, by_name, penalty_of
+from xrisk.applications.arguments import LOSSES, ambiguity_of, by_name, checked_problem, penalty_of, row_weights
 from xrisk.applications.groups import model_of
-from xrisk.data.rows import as_numbers, as_rows, frozen, row_count
+from xrisk.data.rows import as_rows, frozen, row_count
 from xrisk.functions import WithMasses
 from xrisk.inner import Samples, WithIntercept
 from xrisk.problem import Problem
@@ -28,33 +28,20 @@ def sample_dro(
 ) -> Problem:
     """A linear model with the least loss under the worst distribution near the observed one: ρ(ℓ₁(w), …, ℓₙ(w)) + r(w).
 
-    ρ(ℓ) is the largest Σ qᵢℓᵢ over the distributions q of an ambiguity set, minus a cost of the distance from the
-    observed distribution p, which is uniform or proportional to ``sample_weight``.
+    r(w) = l1‖w‖₁ + (l2/2)‖w‖². ρ(ℓ) is the largest Σ qᵢℓᵢ over the distributions q of an ambiguity set, less a cost of
+    being far from the observed distribution p, which is uniform or proportional to ``sample_weight``.
 
     Parameters
     ----------
-    X : array or sparse matrix (rows, d)
-        Float32, float64 and memory maps in C order are not copied.
-    y : array (rows,)
-        −1 and 1 for classification losses, classes 0, …, K−1 for ``"multinomial"``, numbers for regression losses.
+    X, y, loss, l1, l2, fit_intercept
+        As for `xrisk.group_dro`.
     ambiguity : {"kl", "cvar", "chi2"} or risk spec
         "kl": Σ qᵢ log(qᵢ/pᵢ) at most ``radius``, or at the cost ``strength`` times it, or both;
         "chi2": the same with ½ Σ pᵢ(qᵢ/pᵢ − 1)²; "cvar": qᵢ ≤ pᵢ/alpha, the mean of the worst fraction alpha.
     alpha, radius, strength : float, optional
         As above.
-    loss : str or loss spec
-        A word of `xrisk.applications.LOSSES`, or the spec itself.
-    l1, l2 : float
-        Strengths of the penalty r(w) = l1‖w‖₁ + (l2/2)‖w‖².
-    fit_intercept : bool
-        Whether the scores get an intercept. It stands last in w and is not penalised; for the multinomial loss it
-        stands last among the parameters of each class and is penalised as they are.
     sample_weight : array (rows,), optional
         Weights of the rows in the observed distribution.
-
-    Returns
-    -------
-    Problem
 
     Examples
     --------
@@ -70,19 +57,12 @@ def sample_dro(
     if sample_weight is not None:
         risk = WithMasses(risk, masses_of(sample_weight, n))
     model = model_of(WithIntercept(rows) if fit_intercept else rows, y, spec, n)
-    problem = Problem(Samples(model), risk, penalty_of(l1, l2, fit_intercept, spec))
-    problem.check()
-    return problem
+    return checked_problem(Samples(model), risk, penalty_of(l1, l2, fit_intercept, spec))
 
 
 def masses_of(sample_weight: Any, n: int) -> np.ndarray:
     """Weights of n rows as masses (n,) that sum to one."""
-    weights = as_numbers("sample_weight", sample_weight).astype(np.float64)
-    if weights.shape != (n,):
-        raise ValueError(f"sample_weight must have one entry for each of the {n} rows of X, got shape {weights.shape}")
-    wrong = ~(np.isfinite(weights) & (weights >= 0))
-    if wrong.any():
-        raise ValueError(f"sample_weight must be finite and non-negative, got {weights[wrong][0]}")
+    weights = row_weights(sample_weight, n)
     if not weights.any():
         raise ValueError("sample_weight must be positive somewhere, it is zero in all rows")
     weights = weights / weights.max()  # sums of huge weights would overflow

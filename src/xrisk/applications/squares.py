@@ -5,20 +5,18 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from xrisk.applications.quadratic import least_eigenvalue
+from xrisk.applications.quadratic import PART, least_eigenvalue, squared_norm
 from xrisk.data.products import row_adjoint, row_gram, row_scores
-from xrisk.data.rows import CSR, Dense, as_rows, frozen, row_count, row_size
+from xrisk.data.rows import CSR, Dense, frozen, row_count, row_size
 from xrisk.data.threads import one_thread_each
-from xrisk.functions import Identity, Squared, Tilted
+from xrisk.functions import Tilted
 from xrisk.functions.restricted import with_ridge
-from xrisk.inner import Groups, LinearModel
 from xrisk.problem import Problem
 
 MOST_COLUMNS = 2000
 PERFECT = 1e-20  # of the mean square of the targets: what is left of a fit without residual
 CANCELLED = 1e-18  # of the mean square of the terms of a residual: what is left where most digits have cancelled
 ASTRAY = 1e-6  # of the same at ŵ less the minimiser: times 2⁻⁵² that is no part of the value
-PART = 0.25  # of the least curvature that the penalty takes over
 
 
 def squares_about_minimiser(
@@ -63,21 +61,12 @@ def _about_minimiser(
             return None
         R = scipy.linalg.cholesky(H - half * np.eye(centre.size))
     penalty = Tilted(with_ridge(domain, 2.0 * half), frozen(-2.0 * (half * centre + s)), constant)
-    return _squares(R, centre, penalty)
+    return squared_norm(R, R @ centre, penalty)
 
 
 def _terms(H: np.ndarray, w: np.ndarray) -> float:
     """A bound on the mean square of Σⱼ |rowⱼ wⱼ|, whatever the scales of the columns."""
     return w.size * float(np.diag(H) @ w**2)
-
-
-def _squares(R: np.ndarray, centre: np.ndarray, penalty: Any) -> Problem:
-    """‖R(w − centre)‖² + penalty(w), as a mean of ½(z − y)² over the rows of R."""
-    k = np.sqrt(2.0 * R.shape[0])
-    model = LinearModel(as_rows(k * R), frozen(k * (R @ centre)), Squared())
-    problem = Problem(Groups(model, frozen(np.array([0, R.shape[0]]))), Identity(), penalty)
-    problem.check()
-    return problem
 
 
 def _solved(H: np.ndarray, h: np.ndarray) -> np.ndarray:

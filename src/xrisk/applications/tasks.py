@@ -5,14 +5,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.applications.arguments import LOSSES, as_number, by_name, penalty_of
+from xrisk.applications.arguments import LOSSES, as_number, by_name, checked_problem, penalty_of
 from xrisk.applications.groups import group_index, model_of, position_weights
 from xrisk.data.rows import frozen, row_count
 from xrisk.functions import LogSumExp, MaxOuter
 from xrisk.inner import Groups, Indexed, WithIntercept, as_rows
 from xrisk.problem import Problem
 
-MOST_SLOTS = 128  # groups of a task, repeated ones counted, up to which log-sum-exp is stated
+MOST_SLOTS = 128  # groups of a task, repeated ones counted, up to which log-sum-exp is checked_problem
 
 
 class TaskCells(NamedTuple):
@@ -42,9 +42,7 @@ def multi_task(
 
     Parameters
     ----------
-    X : array or sparse matrix (rows, d)
-        Float32, float64 and memory maps in C order are not copied.
-    y : array (rows,)
+    X, y, loss, l1, l2, fit_intercept, sample_weight
         As for `xrisk.group_dro`.
     tasks, groups : array (rows,) or boolean array (rows, tasks or groups)
         A label for each row, or a column of membership for each task or group. The groups of a task are those that
@@ -54,8 +52,6 @@ def multi_task(
         most (log m)/β above that of m groups.
     beta : float
         β, for "log-sum-exp".
-    loss, l1, l2, fit_intercept, sample_weight
-        As for `xrisk.group_dro`.
 
     Returns
     -------
@@ -89,18 +85,16 @@ def multi_task(
     weight = position_weights(sample_weight, offsets, index, n)
     model_rows: Any = WithIntercept(rows) if fit_intercept else rows
     inner = Groups(model_of(model_rows, y, spec, n), offsets, index, weight, slots.shape[1])
-    problem = Problem(inner, join, penalty_of(l1, l2, fit_intercept, spec))
-    problem.check()
-    return problem
+    return checked_problem(inner, join, penalty_of(l1, l2, fit_intercept, spec))
 
 
 def task_cells(tasks: Any, groups: Any, n: int) -> TaskCells:
     """The rows of every task in every group, given as `multi_task` takes them."""
     task_rows, task_codes = _entries(*group_index(tasks, n, "tasks"))
     group_rows, group_codes = _entries(*group_index(groups, n))
-    held = np.bincount(group_rows, minlength=n)  # groups of each row
-    first = np.concatenate(([0], np.cumsum(held)[:-1]))
-    times = held[task_rows]
+    counts = np.bincount(group_rows, minlength=n)  # groups of each row
+    first = np.concatenate(([0], np.cumsum(counts)[:-1]))
+    times = counts[task_rows]
     rows = np.repeat(task_rows, times)
     turn = np.arange(rows.size) - np.repeat(np.cumsum(times) - times, times)
     count = int(group_codes.max()) + 1

@@ -20,6 +20,7 @@ from xrisk.cli.options import (
     OPTIONS,
     Refused,
     given,
+    json_option,
     numbers,
     one_line_errors,
     options_of,
@@ -89,7 +90,7 @@ app.add_command(compare_methods, "compare")
     help="The model to write.",
 )
 @click.option("--report", "page", type=click.Path(dir_okay=False), help="Write a report (HTML) to this file.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
+@json_option
 @click.pass_context
 @one_line_errors
 def fit(context: click.Context, data: str, **options: Any) -> None:
@@ -113,13 +114,12 @@ def fit(context: click.Context, data: str, **options: Any) -> None:
     options |= {"data": data}
     command = COMMANDS[options["objective"]]
     _check_options(context, command, options)
-    prepared, is_quiet = _prepared(command, options), options["as_json"]
-    question, err = command.ask(options, prepared), Console(stderr=True)
-    if not is_quiet:
+    prepared = _prepared(command, options)
+    objective, parts, title, description, settings, notes = command.ask(options, prepared)
+    about: dict[str, Any] = {"title": title, "description": description, "settings": settings, "notes": notes}
+    if not options["as_json"]:
         Console().print(column_grid(prepared, data))
-    with progress(err, enabled=err.is_terminal and not is_quiet) as notify:
-        objective, parts, *texts = question
-        about = dict(zip(question._fields[2:], texts, strict=True))
+    with progress(is_quiet=options["as_json"]) as notify:
         study = compare(objective, *parts, l2=options["l2"], **about, notify=notify)
     _finish(study, prepared, options)
 
@@ -176,7 +176,7 @@ def _saved(study: Study, key: str) -> Arm:
 @click.argument("model")
 @click.argument("data")
 @options_of("metric", "min_group_size")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
+@json_option
 @click.pass_context
 @one_line_errors
 def evaluate(context: click.Context, model: str, data: str, as_json: bool, **options: Any) -> None:
@@ -224,7 +224,7 @@ def _table_model(path: str) -> TableModel:
 @click.option("--report", "page", type=click.Path(dir_okay=False), default="xrisk-demo.html", show_default=True)
 @seed_option
 @options_of("min_group_size")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
+@json_option
 @one_line_errors
 def demo(page: str, seed: int, min_group_size: int, as_json: bool) -> None:
     """Compare ERM and xrisk on three built-in tables, and write a report about them.
@@ -232,12 +232,10 @@ def demo(page: str, seed: int, min_group_size: int, as_json: bool) -> None:
     The first run compiles; the machine code is kept on disk.
     """
     refuse_outputs({"--report": page})
-    out, err = Console(), Console(stderr=True)
-    studies = []
+    out, studies = Console(), []
     for model, rows, about in problems(seed):
-        with progress(err, enabled=err.is_terminal and not as_json) as notify:
-            objective = WorstGroups(model, min_group_size=min_group_size)
-            study = compare(objective, *rows, **about, notify=notify)
+        with progress(is_quiet=as_json) as notify:
+            study = compare(WorstGroups(model, min_group_size=min_group_size), *rows, notify=notify, **about)
         studies.append(study)
         if not as_json:
             out.print(Text(f"\n{study.title}", style="bold"))

@@ -20,21 +20,18 @@ def problems(seed: int) -> list[Problem]:
 def _shortcut(seed: int) -> Problem:
     table = make_spurious(20_000, random_state=seed)
     groups = np.array(table.group_names)[table.groups]
-    words: dict[str, Any] = {"title": "A misleading shortcut", "description": table.description}
-    model = GroupDROClassifier(alpha=0.5, random_state=seed)
-    return model, parts(table.X, table.y, groups, seed=seed), words
+    model, rows = GroupDROClassifier(alpha=0.5, random_state=seed), parts(table.X, table.y, groups, seed=seed)
+    return model, rows, {"title": "A misleading shortcut", "description": table.description}
 
 
 def _digits(seed: int) -> Problem:
     images, digit = load_digits(return_X_y=True)
     y = np.where(digit % 2 == 0, "even", "odd")
     groups = [f"digit {label}" for label in digit]
-    words: dict[str, Any] = {
-        "title": "Even or odd, by digit",
-        "description": "1,797 handwritten digits of 8 × 8 pixels: is the digit even? Each digit is a group.",
-    }
     model = GroupDROClassifier(alpha=0.2, l2=1e-2, random_state=seed)
-    return model, parts(images / 16.0, y, groups, validation=0.4, seed=seed), words
+    about = "1,797 handwritten digits of 8 × 8 pixels: is the digit even? Each digit is a group."
+    rows = parts(images / 16.0, y, groups, validation=0.4, seed=seed)
+    return model, rows, {"title": "Even or odd, by digit", "description": about}
 
 
 def _diabetes(seed: int) -> Problem:
@@ -42,11 +39,10 @@ def _diabetes(seed: int) -> Problem:
     sex = [f"sex {code:g}" for code in X[:, 1]]
     bins = np.array(["age up to 40", "age 41 to 55", "age above 55"])
     age = bins[np.searchsorted([40.0, 55.0], X[:, 0])]
-    words: dict[str, Any] = {
-        "title": "The course of diabetes, by sex and age",
-        "description": "442 patients, ten measurements each: the progress of the disease after a year. "
-        "Most of the six groups have too few rows to be judged.",
-    }
+    about = (
+        "442 patients, ten measurements each: the progress of the disease after a year. "
+        "Most of the six groups have too few rows to be judged."
+    )
     model = GroupDRORegressor(alpha=0.34, l2=1e-2, random_state=seed)
-    scaled = (X - X.mean(axis=0)) / X.std(axis=0)
-    return model, parts(scaled, y, [sex, age], validation=0.4, seed=seed), words
+    rows = parts((X - X.mean(axis=0)) / X.std(axis=0), y, [sex, age], validation=0.4, seed=seed)
+    return model, rows, {"title": "The course of diabetes, by sex and age", "description": about}

@@ -12,8 +12,8 @@ from rich.text import Text
 
 import xrisk
 from xrisk.applications import LOSSES, group_dro
-from xrisk.cli.options import Refused, one_line_errors, options_of, refuse_outputs, words
-from xrisk.cli.screen import FRAME, chosen_columns, plain, progress
+from xrisk.cli.options import Refused, json_option, one_line_errors, options_of, refuse_outputs, words
+from xrisk.cli.screen import chosen_columns, progress
 from xrisk.files import written_whole
 from xrisk.functions.parameters import counted
 from xrisk.objectives.options import DEFAULT_LOSS
@@ -39,40 +39,30 @@ FILES = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet", ".pq")
 @click.argument("name", required=False)
 @click.option("--problem", help="Say which methods apply to this problem of `xrisk compare`, and why others do not.")
 @click.option("--markdown", is_flag=True, help="Print docs/methods.md.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
+@json_option
 @one_line_errors
 def methods(name: str | None, problem: str | None, markdown: bool, as_json: bool) -> None:
     """List the methods, or describe one: what it needs, costs and guarantees, and where its update rule is from."""
-    if name is not None:
-        _chosen((name,))
+    solver = None if name is None else _chosen((name,))[name]
     if markdown:
         click.echo(as_markdown(), nl=False)
     elif as_json:
         found = [dict(zip(COLUMNS, row, strict=True)) for row in rows()]
         click.echo(json.dumps(found if name is None else next(row for row in found if row["name"] == name)))
-    elif name is not None:
-        Console().print(Text(describe(_chosen((name,))[name])))
+    elif solver is not None:
+        Console().print(Text(describe(solver)))
     elif problem is not None:
         Console().print(_applies(_named(problem), problem))
     else:
-        out = Console()
-        out.print(_table(out.width))
-
-
-def _table(width: int) -> Grid:
-    title = "S blocks of B samples per iteration, n blocks in all; xrisk methods NAME describes one"
-    shown = ALL_METHODS if width >= WIDEST else NARROW_METHODS
-    return chosen_columns(title, COLUMNS, rows(), shown, whole=("name", "values", "source"))
+        out, title = Console(), "S blocks of B samples per iteration, n blocks in all; xrisk methods NAME describes one"
+        shown = ALL_METHODS if out.width >= WIDEST else NARROW_METHODS
+        out.print(chosen_columns(title, COLUMNS, rows(), shown, whole=("name", "values", "source")))
 
 
 def _applies(problem: Problem, title: str) -> Grid:
-    grid = Grid(title=Text(f"On {title}: {PROBLEMS[title].description}"), **FRAME)
-    grid.add_column("name", no_wrap=True)
-    grid.add_column("applies")
-    for name, solver in CATALOGUE.items():
-        reason = refusal(problem, solver)
-        grid.add_row(name, "yes" if reason is None else Text(reason, style="dim"))
-    return grid
+    names = ("name", "applies")
+    found = [(name, refusal(problem, solver) or "yes") for name, solver in CATALOGUE.items()]
+    return chosen_columns(f"On {title}: {PROBLEMS[title].description}", names, found, names, whole=("name",))
 
 
 def _named(name: str) -> Problem:
@@ -116,7 +106,7 @@ def _grid(context: Any, option: Any, values: tuple[str, ...]) -> dict[str, tuple
 @click.option("--l2", default=1e-3, show_default=True, help="For a file: strength of the penalty.")
 @click.option("--out", type=click.Path(dir_okay=False), help="Write all numbers (JSON) to this file.")
 @click.option("--picture", type=click.Path(dir_okay=False), help="Draw the race (PNG, SVG or PDF) in this file.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
+@json_option
 @one_line_errors
 def compare_methods(problem: str, names: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Race methods on a problem: a named one, or group DRO on a table (CSV or Parquet).
@@ -132,8 +122,7 @@ def compare_methods(problem: str, names: tuple[str, ...], as_json: bool, **optio
     budget = Budget(*(options[name] for name in ("iterations", "oracle_calls", "seconds")))
     budget = budget if any(limit is not None for limit in budget) else Budget(oracle_calls=1e6)
     raced, title = _problem(problem, options)
-    err = Console(stderr=True)
-    with progress(err, enabled=err.is_terminal and not as_json) as notify:
+    with progress(is_quiet=as_json) as notify:
         found = race(
             raced,
             solvers,
@@ -187,7 +176,7 @@ def _show(found: Race, options: dict[str, Any]) -> None:
     size = f"{counted(found.size[0], 'block', 'blocks')}, {counted(found.size[1], 'variable', 'variables')}"
     shown = RACE_COLUMNS if out.width >= WIDE else NARROW
     whole, numbers = [name for name in shown if name != "setting"], RACE_COLUMNS[2:]
-    title = f"{plain(found.problem)}; {size}"
+    title = f"{found.problem}; {size}"
     out.print(chosen_columns(title, RACE_COLUMNS, race_rows(found), shown, whole=whole, numbers=numbers))
     goal = found.goal
     out.print(f"Optimum {goal.value:.9g}, at least {goal.dual:.9g}; gaps are medians over the seeds.", highlight=False)

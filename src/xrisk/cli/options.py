@@ -72,6 +72,8 @@ seed_option = click.option(
     "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of the split and of the fits."
 )
 
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
+
 
 def words(context: Any, option: Any, value: str | None) -> tuple[str, ...]:
     """An option that takes words, separated by commas."""

@@ -14,7 +14,7 @@ from rich.text import Text
 from xrisk.functions.parameters import counted
 from xrisk.report.numbers import THIN
 from xrisk.study import Study
-from xrisk.study.objective import TextTable
+from xrisk.study.objective import TableColumn, TextTable
 from xrisk.tables.prepare import Prepared, column_rows
 
 COLUMNS_SHOWN = 40  # of the columns that were read
@@ -40,9 +40,10 @@ class TimeLeft(ProgressColumn):
 
 
 @contextmanager
-def progress(console: Console, enabled: bool) -> Iterator[Any]:
+def progress(*, is_quiet: bool) -> Iterator[Any]:
     """A function to call with the name of the next step and the share of the work that is done."""
-    if not enabled:
+    console = Console(stderr=True)
+    if is_quiet or not console.is_terminal:
         yield lambda name, share: None
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeLeft())
@@ -60,27 +61,22 @@ def column_grid(prepared: Prepared, data: str) -> Grid:
     """The columns and what they are taken as."""
     kinds = (prepared.train, prepared.validation, prepared.test)
     rows = counted(sum(part.y.size for part in kinds if part is not None), "row", "rows")
-    found = Grid(title=Text(f"{plain(data)}: {rows}; columns as guessed"), **FRAME)
-    for title in ("column", "taken as", ""):
-        found.add_column(title, overflow="fold")
-    columns = column_rows(prepared.encoding)
-    for name, kind, detail in columns[:COLUMNS_SHOWN]:
-        found.add_row(Text(plain(name)), kind, Text(detail, style="dim"))
-    if len(columns) > COLUMNS_SHOWN:
-        found.add_row(Text(f"… {len(columns) - COLUMNS_SHOWN:,} more"), "", Text("--json lists all", style="dim"))
-    return found
+    found = column_rows(prepared.encoding)
+    more = [(f"… {len(found) - COLUMNS_SHOWN:,} more", "", "--json lists all")] if len(found) > COLUMNS_SHOWN else []
+    names = (TableColumn("column", False), TableColumn("taken as", False), TableColumn("", False, is_dim=True))
+    return grid(TextTable(f"{data}: {rows}; columns as guessed", names, ((*found[:COLUMNS_SHOWN], *more),)))
 
 
 def say(out: Console, sentences: Iterable[str], style: str = "") -> None:
-    """Sentences, one on a line, whatever names are in them."""
-    for sentence in sentences:
+    """Sentences, one on a line, whatever names are in them; empty ones are left out."""
+    for sentence in filter(None, sentences):
         out.print(Text(plain(sentence), style=style))
 
 
 def show_study(out: Console, study: Study) -> None:
     """The finding of a study."""
     out.print(grid(study.objective.table(study, is_wide=out.width >= WIDE)))
-    say(out, filter(None, [study.caution]), "bold")
+    say(out, [study.caution], "bold")
     say(out, study.objective.sentences(study))
 
 
@@ -94,13 +90,9 @@ def chosen_columns(
     numbers: Sequence[str] = (),
 ) -> Grid:
     """Some columns of a table, those in ``whole`` never wrapped."""
-    found = Grid(title=Text(title), **FRAME)
-    for name in shown:
-        found.add_column(name, justify="right" if name in numbers else "left", no_wrap=name in whole)
-    for row in rows:
-        cells = dict(zip(names, row, strict=True))
-        found.add_row(*(Text(cells[name]) for name in shown))
-    return found
+    columns = tuple(TableColumn(name, name in numbers, is_whole=name in whole) for name in shown)
+    cells = [dict(zip(names, row, strict=True)) for row in rows]
+    return grid(TextTable(title, columns, (tuple(tuple(row[name] for name in shown) for row in cells),)))
 
 
 def grid(table: TextTable) -> Grid:
@@ -112,6 +104,7 @@ def grid(table: TextTable) -> Grid:
             style="dim" if column.is_dim else "",
             justify="right" if column.is_number else "left",
             max_width=column.width,
+            no_wrap=column.is_whole,
             overflow="ellipsis" if column.is_number else "fold",  # half a number would be another one
         )
     for part in table.parts:

@@ -98,7 +98,7 @@ def load_adult(split: str = "train", *, random_state: int | None = None) -> Tabl
 
 
 def _platt(columns: dict[str, np.ndarray], rows: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
-    """The 123 indicators of a9a for ``rows``, and what each of them says; a missing category has none."""
+    """The 123 indicators of a9a for ``rows``, and their names; a missing category has none."""
     parts, names = [], []
     for title, entry in PLATT.items():
         column = columns[title][rows]

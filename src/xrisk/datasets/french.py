@@ -39,7 +39,7 @@ def load_french(name: str = "25-monthly") -> Returns:
     name : str
         "25-monthly", "25-monthly-equal", "25-daily" and "100-monthly": portfolios by size and book-to-market;
         "industry10-monthly", "industry10-daily", "industry17-monthly", "industry30-monthly", "industry30-daily",
-        "industry49-monthly": by industry; "factors-monthly". Weighted by value but for "equal".
+        "industry49-monthly": by industry; "factors-monthly". Weighted by value, except "equal".
 
     Returns
     -------

@@ -37,10 +37,6 @@ def make_spurious(
     random_state : int or Generator, optional
         The seed.
 
-    Returns
-    -------
-    Table
-
     Examples
     --------
     >>> from sklearn.linear_model import LogisticRegression

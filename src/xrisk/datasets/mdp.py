@@ -97,7 +97,7 @@ def _garnet(states: int, successors: int, rng: np.random.Generator) -> Any:
 
 
 def _distinct(states: int, successors: int, rng: np.random.Generator) -> np.ndarray:
-    """Numbers (states, successors) below ``states``, no one twice in a row, in order."""
+    """Distinct numbers below ``states`` in each row of an array (states, successors), ascending."""
     if 4 * successors**2 > states:  # too many would have to be redrawn
         drawn = np.array([rng.choice(states, successors, replace=False) for _ in range(states)], dtype=np.int32)
         return np.sort(drawn, axis=1)

@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 
 from xrisk.applications.arguments import as_number
 from xrisk.certificate import Certificate
-from xrisk.functions.parameters import flag, number, positive, require, whole_from
+from xrisk.functions.parameters import flag, positive, require, whole_from
 from xrisk.run import Stop, TracePoint
 
 MISSING = ("rows", "assets", "error")  # of `MeanVariancePortfolio`
@@ -43,8 +43,11 @@ def _limit(name: str, value: Any) -> None:
         positive(name, value)
 
 
-def _outlier_fraction(name: str, value: Any) -> None:
-    require(0.0 <= as_number(name, value) < 0.5, name, value, "at least 0 and below 0.5")
+def _share_below(end: float, words: str) -> Check:
+    def check(name: str, value: Any) -> None:
+        require(0.0 <= as_number(name, value) < end, name, value, words)
+
+    return check
 
 
 def _verbose(name: str, value: Any) -> None:
@@ -69,13 +72,13 @@ def _solver(name: str, value: Any) -> None:
 PARAMETERS: dict[str, Check] = {
     "anchor": _anchor,
     "copies": whole_from(1),
-    "discount": number("be at least 0 and below 1", lambda x: 0.0 <= x < 1.0),
+    "discount": _share_below(1.0, "at least 0 and below 1"),
     "fit_intercept": flag,
     "long_only": flag,
     "max_iter": whole_from(1),
     "max_seconds": _limit,
     "missing": _one_of(MISSING),
-    "outlier_fraction": _outlier_fraction,
+    "outlier_fraction": _share_below(0.5, "at least 0 and below 0.5"),
     "random_state": _seed,
     "risk_aversion": lambda name, value: positive(name, as_number(name, value)),
     "solver": _solver,

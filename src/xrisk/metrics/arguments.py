@@ -93,10 +93,11 @@ def array_of_numbers(name: str, values: Any) -> np.ndarray:
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be numbers, got {_clipped(repr(values))}") from error
+        raise ValueError(f"{name} must be numbers, got {clipped(repr(values))}") from error
 
 
-def _clipped(text: str, width: int = 60) -> str:
+def clipped(text: str, width: int = 60) -> str:
+    """The text, its end replaced by "…" where it is long."""
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 

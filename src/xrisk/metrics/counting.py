@@ -50,9 +50,9 @@ def twice_won(pos, neg):
 
 
 @kernel
-def merged(i, j, won, below):
+def merged(i, j, won, is_lower):
     """A merge one score further: past negative j if that is below positive i, else past i, with j below it."""
-    one = np.int64(below)
+    one = np.int64(is_lower)
     return i + 1 - one, j + one, won + (1 - one) * j
 
 

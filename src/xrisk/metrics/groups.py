@@ -64,10 +64,6 @@ def group_report(
     min_group_size : int
         Groups of fewer rows come last and are never the worst: a single row could decide.
 
-    Returns
-    -------
-    GroupReport
-
     Examples
     --------
     >>> from xrisk.metrics import group_report

@@ -18,7 +18,7 @@ from xrisk.metrics.roc import (
     share_of,
 )
 
-MERGED = 20  # ratio of the numbers of scores above which each of the fewer is looked up among the more
+MERGED = 20  # ratio of the class sizes from which binary searches for the fewer scores beat a merge
 
 
 def partial_auc_score(
@@ -142,7 +142,7 @@ def _area_of_blocks(p: np.ndarray, q: np.ndarray, min_tpr: float, max_fpr: float
 
 def _counts_of_blocks(p: np.ndarray, q: np.ndarray, min_tpr: float, max_fpr: float) -> float:
     n_pos, n_neg = float(p.sum()), float(q.sum())
-    k1, k2 = _lowest(n_pos, min_tpr), _highest(n_neg, max_fpr)
+    k1, k2 = _inside(n_pos, n_neg, min_tpr, max_fpr)
     up, along = np.cumsum(p), np.cumsum(q)
     low = np.minimum(p, np.maximum(up - (n_pos - k1), 0.0))
     high = np.minimum(q, np.maximum(k2 - (along - q), 0.0))
@@ -176,7 +176,7 @@ def _area_of_scores(pos: np.ndarray, neg: np.ndarray, min_tpr: float, max_fpr: f
 
 
 def _counts_of_scores(pos: np.ndarray, neg: np.ndarray, min_tpr: float, max_fpr: float) -> float:
-    k1, k2 = _lowest(len(pos), min_tpr), _highest(len(neg), max_fpr)
+    k1, k2 = _inside(len(pos), len(neg), min_tpr, max_fpr)
     if k1 < len(pos):
         pos.partition(k1 - 1)
     if k2 < len(neg):
@@ -197,21 +197,17 @@ def _mcclish(share: float, max_fpr: float) -> float:
     return 0.5 * (1.0 + (share - chance) / (1.0 - chance))
 
 
-def _lowest(n_pos: float, min_tpr: float) -> int:
-    k = math.floor(n_pos * (1.0 - min_tpr) + 1e-9)  # 0.3 · 10 must be 3
-    if k == 0:
-        raise ValueError(
-            f"min_tpr must leave a positive below it for method='counts', got {min_tpr!r} for {n_pos:.0f} of them; "
-            "method='area' takes part of one"
-        )
-    return k
+def _inside(n_pos: float, n_neg: float, min_tpr: float, max_fpr: float) -> tuple[int, int]:
+    """How many positives, the lowest, and negatives, the highest, the region holds."""
+    positives = _whole(n_pos, 1.0 - min_tpr, "min_tpr", min_tpr, "positive")
+    return positives, _whole(n_neg, max_fpr, "max_fpr", max_fpr, "negative")
 
 
-def _highest(n_neg: float, max_fpr: float) -> int:
-    k = math.floor(n_neg * max_fpr + 1e-9)
+def _whole(n: float, share: float, name: str, border: float, kind: str) -> int:
+    k = math.floor(n * share + 1e-9)  # 0.3 · 10 is to be 3
     if k == 0:
         raise ValueError(
-            f"max_fpr must leave a negative below it for method='counts', got {max_fpr!r} for {n_neg:.0f} of them; "
+            f"{name} must leave a {kind} below it for method='counts', got {border!r} for {n:.0f} of them; "
             "method='area' takes part of one"
         )
     return k

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from xrisk.functions.parameters import counted
+from xrisk.metrics.arguments import clipped
 
 
 class GroupRow(NamedTuple):
@@ -84,7 +85,7 @@ class GroupReport:
     def __str__(self) -> str:
         rows = (*self.rows, self.overall)
         cells = [
-            ("group", [_clipped(row.name) for row in rows]),
+            ("group", [clipped(row.name) for row in rows]),
             ("n", [str(row.n) for row in rows]),
             ("share", [f"{100.0 * row.share:.1f}%" for row in rows]),
             (self.metric, [_number(row.score) for row in rows]),
@@ -105,7 +106,7 @@ class GroupReport:
         if self.small:
             few = counted(len(self.small), "group has", "groups have")
             notes.append(f"{few} fewer than {self.min_group_size} rows: listed last, never the worst.")
-        undefined = [_clipped(row.name) for row in self.rows if row.score is None]
+        undefined = [clipped(row.name) for row in self.rows if row.score is None]
         if undefined:
             notes.append(f"No number for {self.metric} in {', '.join(undefined[:5])}{', …' * (len(undefined) > 5)}.")
         if self.missing:
@@ -140,10 +141,6 @@ def _number(value: float | None) -> str:
 
 def _interval(low: float | None, high: float | None) -> str:
     return "" if low is None or high is None else f"[{_number(low)}, {_number(high)}]"
-
-
-def _clipped(name: str, width: int = 60) -> str:
-    return name if len(name) <= width else name[: width - 1] + "…"
 
 
 def _aligned(columns: list[tuple[str, list[str]]]) -> list[str]:

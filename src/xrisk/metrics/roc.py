@@ -147,9 +147,9 @@ def thinned(fpr: np.ndarray, tpr: np.ndarray, kept: Any) -> tuple[np.ndarray, np
     ends = np.unique(np.concatenate([[0], np.searchsorted(length, grid), long, long + 1, kept, [len(fpr) - 1]]))
     under = np.append(0.0, np.cumsum(np.diff(fpr) * (tpr[1:] + tpr[:-1]) / 2.0))
     width, height, arc = np.diff(fpr[ends]), np.diff(tpr[ends]), np.diff(ends) > 1
-    above = np.diff(under[ends]) - width * tpr[ends[:-1]]
+    area = np.diff(under[ends]) - width * tpr[ends[:-1]]
     arc &= width * height > 0.0
-    s = 1.0 - np.clip(above[arc] / (width * height)[arc], 0.0, 1.0)
+    s = 1.0 - np.clip(area[arc] / (width * height)[arc], 0.0, 1.0)
     place = np.flatnonzero(arc) + 1
     x = np.insert(fpr[ends], place, fpr[ends[:-1]][arc] + s * width[arc])
     t = np.insert(tpr[ends], place, tpr[ends[1:]][arc] - s * height[arc])

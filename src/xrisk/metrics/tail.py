@@ -6,23 +6,7 @@ import numpy as np
 def resampled_cvar(
     losses: np.ndarray, alpha: float, *, n_resamples: int = 1000, random_state: int | None = None
 ) -> np.ndarray:
-    """The mean of the largest fraction ``alpha`` of the losses of each model when rows are resampled.
-
-    Parameters
-    ----------
-    losses : array (n, models)
-        Of the same rows under each model.
-    alpha : float in (0, 1]
-        As for `xrisk.metrics.cvar`.
-    n_resamples : int
-        How often n rows are drawn.
-    random_state : int, optional
-        Seed of the resampling.
-
-    Returns
-    -------
-    array (n_resamples, models)
-        Of one draw in each row.
+    """The `xrisk.metrics.cvar` (n_resamples, models) of losses (n, models) of the same rows, when rows are resampled.
 
     Examples
     --------

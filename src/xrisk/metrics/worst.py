@@ -56,10 +56,6 @@ def worst_group_score(
     min_group_size : int
         Groups of fewer rows are left out, as the worst of many small groups is the worst by chance. 1 keeps all groups.
 
-    Returns
-    -------
-    float
-
     Raises
     ------
     ValueError
@@ -176,10 +172,6 @@ def cvar(values: Any, alpha: float, sample_weight: Any = None) -> float:
         1 gives the mean; 1/n or less gives the maximum.
     sample_weight : array (n,), optional
         Weights of the values; ``alpha`` is a fraction of their sum.
-
-    Returns
-    -------
-    float
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Options of the command line that several objectives have, and what all do with theirs."""
+"""Options of the command line that several objectives share, and what is built from them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -49,18 +49,14 @@ def linear_model(
     return model_of(estimator, options, *names, loss=options["loss"] or DEFAULT_LOSS[task])
 
 
-def question(
-    objective: Any, prepared: Prepared, options: dict[str, Any], title: str, verb: str, **more: Any
-) -> Question:
-    """A question to the rows of a table, and the text of its page; ``more`` replaces parts of it."""
+def question(objective: Any, prepared: Prepared, options: dict[str, Any], title: str, verb: str) -> Question:
+    """A question to the rows of a table, and the text of its page."""
     columns = counted(len(prepared.encoding.columns), "column", "columns")
     description = f"{Path(options['data']).name}: {options['target']} is {verb} from {columns}."
     parts = (prepared.train, prepared.validation, prepared.test)
     settings = {"objective": options["objective"], "validation": options["validation"]}
-    plain = Question(
-        objective, parts, f"Predicting {options['target']}: {title}", description, settings, prepared.notes
-    )
-    return plain._replace(**more)
+    title = f"Predicting {options['target']}: {title}"
+    return Question(objective, parts, title, description, settings, prepared.notes)
 
 
 class KnownRows(NamedTuple):
@@ -76,7 +72,7 @@ class KnownRows(NamedTuple):
 def known_rows(
     fitted: TableModel, frame: Any, y: np.ndarray, classes: Sequence[Any] | np.ndarray, options: dict[str, Any]
 ) -> KnownRows:
-    """The rows of these classes; a table without any is refused."""
+    """The rows of these classes; refuses a table that has none."""
     known = np.isin(y, list(classes))
     if not known.any():
         raise ValueError(f"{options['data']}: no row is of a class that {options['model']} knows")

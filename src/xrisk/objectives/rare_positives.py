@@ -11,13 +11,12 @@ from xrisk.estimators.parameters import SURROGATES
 from xrisk.functions.parameters import counted
 from xrisk.metrics import partial_auc_score
 from xrisk.objectives.options import POSITIVE, known_rows, model_of, question
-from xrisk.report.figures import marks_figure
-from xrisk.report.findings import Proof, difference_rows, proof_of, recommendation, verdict_text
-from xrisk.report.models import TextTable, cards, cells, columns, models_table, page_rows
+from xrisk.objectives.rankings import RankingScore, class_counts, judge_ranking, ranking_verdict
+from xrisk.report.findings import Proof, difference_rows, judged_rows, proof_of, recommendation, verdict_text
+from xrisk.report.models import cards, judged_table, marks_figure, models_table
 from xrisk.report.numbers import percent
 from xrisk.report.rankings import METRIC, area_text, chance, interval_text, quantities, rate, region, roc_panels
-from xrisk.study.objective import Command, Evaluation, Option, Parts, Plan, Question
-from xrisk.study.ranking import RankingScore, class_counts, judge_ranking, ranking_verdict
+from xrisk.study.objective import Command, Evaluation, Option, Parts, Plan, Question, TextTable
 from xrisk.study.study import Arm, Study, certificate_dict, parameters, row_counts
 from xrisk.study.verdict import Verdict
 from xrisk.tables import Part, RankedClasses, TableModel
@@ -30,7 +29,7 @@ KEYS = ("logistic", "balanced", "ranking")
 
 @dataclass(frozen=True)
 class RarePositives:
-    """What ranks the positives first, in the part of the ROC curve that counts?
+    """Which model ranks the positives first, in the part of the ROC curve that counts?
 
     The model is compared with two logistic regressions, one of the rows and one in which both classes count the same.
 
@@ -135,8 +134,6 @@ class RarePositives:
 
     def view(self, study: Study) -> dict[str, Any]:
         ranked, arms, shown = self.ranked, study.arms, quantities(self.ranked)
-        marks = [(arm, arm.test.score, arm.test.low, arm.test.high) for arm in arms]
-        texts = [(area_text(arm.test.score), interval_text(arm.test)) for arm in arms]
         return {
             "summary": summary(study),
             "objective": self.aim(),
@@ -144,17 +141,18 @@ class RarePositives:
             "chance": f"{chance(ranked):.3g}",
             "proof": self.proof(study),
             "cards": cards(study, shown),
-            "table": page_rows(study, shown, area_text),
+            "quantities": shown,
+            "training": area_text,
             "differences": difference_rows(study, signed),
-            "score_figure": marks_figure(marks, texts, 1.0),
+            "score_figure": marks_figure(arms, shown[0], "score", 1.0),
             "panels": roc_panels(arms, study.requested, ranked),
         }
 
     def table(self, study: Study, is_wide: bool) -> TextTable:
         """Models in rows: partial AUC with its interval, AUC, and what a threshold catches or costs."""
         found = study.requested.test
-        many = counted(found.positives + found.negatives, f"{study.judged_on} row", f"{study.judged_on} rows")
-        title = f"{METRIC} ({region(self.ranked)}) on {many}, {found.positives:,} positive"
+        rows = judged_rows(study, found.positives + found.negatives)
+        title = f"{METRIC} ({region(self.ranked)}) on {rows}, {found.positives:,} positive"
         return models_table(study, quantities(self.ranked), title, is_wide)
 
     def sentences(self, study: Study) -> list[str]:
@@ -166,16 +164,16 @@ class RarePositives:
 
 
 def logistic_plans(model: Any, train: Part) -> dict[str, Plan]:
-    """Logistic regressions that may take as long as the model: all rows are one group, or the classes are.
+    """Plain and balanced logistic regression, with the limits of the model.
 
-    With alpha = 1 the mean over the groups is minimised.
+    With alpha = 1 the mean over the groups is minimised: all rows are one group, or each class is one.
     """
     same = {name: getattr(model, name) for name in ("l1", "tol", "max_seconds", "random_state")}
     mean = GroupDROClassifier("cvar", alpha=1.0, **same)
     balanced = "the mean over both classes of their mean logistic losses"
     return {
-        "logistic": Plan("Logistic", "the mean logistic loss over all rows", 1.0, mean, np.zeros(train.y.size)),
-        "balanced": Plan("Balanced", balanced, 1.0, mean, train.y),
+        "logistic": Plan("Logistic", "the mean logistic loss over all rows", 1.0, mean, (np.zeros(train.y.size),)),
+        "balanced": Plan("Balanced", balanced, 1.0, mean, (train.y,)),
     }
 
 
@@ -201,21 +199,20 @@ def signed(difference: float) -> str:
 
 
 def summary(study: Study) -> str:
-    """The finding, in a sentence or two: every model, whoever does best."""
+    """The scores of all models and the recommendation, in a sentence or two."""
     each = ", ".join(f"{arm.name} {area_text(arm.test.score)}" for arm in study.arms)
     return f"Partial AUC ({region(study.objective.ranked)}): {each}. {recommendation(study)}"
 
 
 def verdict(study: Study) -> str:
-    """What the rows say about the models, the recommendation, and the rule; the same words whoever is ahead."""
+    """How the models are judged, their differences, and the recommendation."""
     found = study.requested.test
-    rows = f"{found.positives + found.negatives:,} {study.judged_on} rows, {found.positives:,} of them positive"
-    judged = f"Judged by {METRIC} ({region(study.objective.ranked)}) on {rows}; with 95 % confidence"
-    return verdict_text(study, judged, signed)
+    rows = f"{judged_rows(study, found.positives + found.negatives)}, {found.positives:,} of them positive"
+    return verdict_text(study, f"Judged by {METRIC} ({region(study.objective.ranked)}) on {rows}", METRIC, signed)
 
 
 def ranking_aim(ranked: RankedClasses) -> str:
-    """Which rows are to be above which, and which of them count."""
+    """Which class the score puts first, and which part of the ROC curve counts."""
     low = (
         f"the lowest-scoring {rate(1.0 - ranked.min_tpr)} of the positives" if ranked.min_tpr > 0.0 else "all positives"
     )
@@ -230,7 +227,6 @@ def no_proof(arm: Arm) -> Proof:
     """What is known of a model of a bounded surrogate."""
     model = arm.model
     start = "logistic regression" if model.start_ == "logistic" else "balanced logistic regression"
-    ranked = f"{percent(model.training_score_)} of the training pairs that count correctly"
     chosen = (
         "Cross-validation found no model significantly better than the start, so the ranking is that of the start."
         if np.isinf(model.anchor_)
@@ -239,8 +235,9 @@ def no_proof(arm: Arm) -> Proof:
     limit = "" if arm.is_finished else f" The fit was cut short: {model.stop_}."
     text = (
         "A bounded surrogate is not convex and has no certificate: the fit may end in or before a local optimum, and "
-        f"another model may rank the training rows better. This one ranks {ranked}; its start, {start}, "
-        f"{percent(model.start_score_)}. {chosen}{limit}"
+        f"another model may rank the training rows better. Of the training pairs that count, this one ranks "
+        f"{percent(model.training_score_)} correctly; its start, {start}, {percent(model.start_score_)}. "
+        f"{chosen}{limit}"
     )
     return Proof(False, "No proof of optimality", text)
 
@@ -287,15 +284,15 @@ def evaluate(fitted: TableModel, frame: Any, y: np.ndarray, options: dict[str, A
     ranked: Any = fitted.ranked
     rows = known_rows(fitted, frame, y, (ranked.negative, ranked.positive), options)
     found = judge_ranking(np.asarray(rows.y == ranked.positive), fitted.model.decision_function(rows.X), ranked)
-    caution, shown, many = few_rows(found, ranked, "judged"), quantities(ranked), int(rows.y.size)
+    caution, many = few_rows(found, ranked, "judged"), int(rows.y.size)
     numbers = {"rows": many, "metric": METRIC, "asked": ranked._asdict(), **found.to_dict(), "caution": caution or None}
     title = f"{options['data']}, {counted(many, 'row', 'rows')}, {found.positives:,} positive ({region(ranked)})"
     interval = f"{area_text(found.score)}, 95 % interval {interval_text(found)}"
     return Evaluation(
         {**numbers, "classes_not_trained_on": rows.unknown},
-        TextTable(title, columns(shown), (((options["model"], *cells(found, shown)),),)),
+        judged_table(title, [(options["model"], found)], quantities(ranked)),
         rows.notes,
-        tuple(filter(None, (caution, f"Partial AUC ({region(ranked)}) {interval}; positive is {ranked.positive}."))),
+        (caution, f"Partial AUC ({region(ranked)}) {interval}; positive is {ranked.positive}."),
     )
 
 

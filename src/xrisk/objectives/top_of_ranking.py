@@ -23,7 +23,7 @@ AGAINST = {  # by what the outer sum is over: the terms of the norm, and which o
 @like(RarePositives)
 @dataclass(frozen=True)
 class TopOfRanking:
-    """What ranks the positives above the highest negatives?
+    """Which model ranks the positives above the highest negatives?
 
     The model is compared with two logistic regressions, one of the rows and one in which both classes count the same.
     All are judged as `RarePositives` judges, by the partial AUC up to a small false positive rate.

@@ -16,10 +16,10 @@ from xrisk.metrics import MIN_GROUP_SIZE, GroupReport, GroupRow
 from xrisk.objectives.options import ALPHA, GROUPS, TABLE, linear_model, question
 from xrisk.report import groups as shown
 from xrisk.report.findings import (
-    SIMPLEST,
     against_first,
     bounds_on_optimum,
     gap_text,
+    judged_rows,
     proof_of,
     recommendation,
     verdict_text,
@@ -45,7 +45,7 @@ UNSEEN = {
 
 @dataclass(frozen=True)
 class WorstGroups:
-    """What does best on the worst groups?
+    """Which model does best on the worst groups?
 
     The plain model (ERM) minimises the mean loss over all rows, the re-weighted one the mean over the groups of their
     mean losses, both with the loss and penalty of ``model``.
@@ -95,10 +95,11 @@ class WorstGroups:
     def plans(self, train: Part) -> dict[str, Plan]:
         # with alpha = 1 the CVaR is the mean over the groups
         mean = clone(self.model).set_params(divergence="cvar", alpha=1.0)
-        robust = Plan("Robust", "the loss of the worst groups", 2.5, self.model, train.groups)
+        groups = (train.groups,)
+        robust = Plan("Robust", "the loss of the worst groups", 2.5, self.model, groups)
         return {
-            "erm": Plan("ERM", "the mean loss over all rows", 1.0, mean, np.zeros(train.y.size)),
-            "reweighted": Plan("Re-weighted", "the mean over the groups of their mean losses", 1.0, mean, train.groups),
+            "erm": Plan("ERM", "the mean loss over all rows", 1.0, mean, (np.zeros(train.y.size),)),
+            "reweighted": Plan("Re-weighted", "the mean over the groups of their mean losses", 1.0, mean, groups),
             "robust": robust._replace(shows_bounds=True, warning="Among the training rows {}."),
         }
 
@@ -166,14 +167,14 @@ class WorstGroups:
             "trade": trade(study),
             "scored": trained_and_scored(robust.model, self.score),
             "verdict": verdict(study),
-            "proof": proof(study),
+            "proof": proof_of(robust.model),
             "cards": cards(study),
             "min_group_size": self.min_group_size,
             "groups_figure": shown.groups_figure(study.arms, self.score),
             "trade_figure": shown.spans_figure(study.arms, self.score),
             "weights_figure": shown.weights_figure(robust.model, robust.train),
             "bounds_figure": shown.bounds_figure(study.details),
-            "rows": shown.group_rows(robust.model, [arm.test for arm in study.arms]),
+            "weights": dict(zip(robust.model.groups_, robust.model.group_weights_.tolist(), strict=True)),
         }
 
     def table(self, study: Study, is_wide: bool) -> TextTable:
@@ -182,7 +183,7 @@ class WorstGroups:
         for arm in study.arms:
             columns += [TableColumn(arm.name), TableColumn("", is_dim=True)] if is_wide else [TableColumn(arm.name)]
         reports = [arm.test for arm in study.arms]
-        title = f"{self.metric} on {_judged_rows(study)}"
+        title = f"{self.metric} on {judged_rows(study, reports[0].overall.n)}"
         return groups_table(title, columns, reports, self.score, with_intervals=is_wide, most=(SHOWN, FOLDED))
 
     def sentences(self, study: Study) -> list[str]:
@@ -191,11 +192,6 @@ class WorstGroups:
 
     def metadata(self, train: Part) -> dict[str, Any]:
         return {"groups": tuple(np.unique(train.groups).tolist())}
-
-
-def _judged_rows(study: Study) -> str:
-    """The rows of the verdict: "500 validation rows"."""
-    return counted(study.arms[0].test.overall.n, f"{study.judged_on} row", f"{study.judged_on} rows")
 
 
 def objective(study: Study) -> str:
@@ -218,7 +214,7 @@ def _each(study: Study, row: Callable[[GroupReport], GroupRow | None]) -> str:
 
 
 def summary(study: Study) -> str:
-    """The finding, in a sentence or two: every model, whoever does best."""
+    """The scores of all models and the recommendation, in a sentence or two."""
     noun, first = headed(study.objective.metric), study.arms[0].test
     whole = f"over all rows: {_each(study, lambda report: report.overall)}"
     if first.worst is None:
@@ -256,22 +252,17 @@ def _signed(study: Study) -> Callable[[float], str]:
 
 
 def verdict(study: Study) -> str:
-    """What the rows say about the models, the recommendation, and the rule; the same words whoever is ahead."""
+    """How the models are judged, their differences, and the recommendation."""
     report = study.arms[0].test
-    rows = counted(report.min_group_size, f"{study.judged_on} row", f"{study.judged_on} rows")
+    rows = judged_rows(study, report.min_group_size)
     if not report.large:
         alike = f"No group has {rows}, so the models cannot be told apart"
-        return verdict_text(study, alike, _signed(study), "We recommend the simplest model")
+        return verdict_text(study, alike, _unit(study), _signed(study), "We recommend the simplest model")
     small = counted(len(report.small), "smaller group is", "smaller groups are")
     left_out = f" ({small} left out)" if report.small else ""
     large = counted(len(report.large), "group", "groups")
     judged = f"Judged by {study.objective.metric} in the worst of {large} with at least {rows}{left_out}"
-    return verdict_text(study, f"{judged}; with 95 % confidence, in {_unit(study)}", _signed(study), SIMPLEST)
-
-
-def proof(study: Study) -> Any:
-    """What is proved of the robust model."""
-    return proof_of(study.requested.model)
+    return verdict_text(study, judged, _unit(study), _signed(study))
 
 
 def cards(study: Study) -> list[Card]:

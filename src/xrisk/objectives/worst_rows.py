@@ -1,4 +1,4 @@
-"""The worst rows, whoever they are: plain and robust models, judged by the mean loss of their worst tenth of rows."""
+"""The worst rows: plain and robust models, judged by the mean loss of their worst tenth of rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,36 +7,55 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import clone
 
-from xrisk.applications import AMBIGUITIES, LOSSES
-from xrisk.applications.arguments import by_name
+from xrisk.applications import AMBIGUITIES
 from xrisk.estimators import DROClassifier, DRORegressor
 from xrisk.estimators.samples import RADIUS, concentration
 from xrisk.functions.parameters import counted
 from xrisk.metrics import MIN_GROUP_SIZE, cvar
 from xrisk.objectives.options import ALPHA, GROUPS, TABLE, known_rows, linear_model, question
-from xrisk.report.figures import marks_figure
-from xrisk.report.findings import Proof, against_first, difference_rows, proof_of, recommendation, verdict_text
-from xrisk.report.models import Quantity, cards, cells, columns, models_table, page_rows
-from xrisk.report.numbers import headed, loss_interval, loss_text, percent, rounded
-from xrisk.report.rows import (
+from xrisk.objectives.tails import (
+    TAIL,
+    RowsFound,
+    TailScore,
+    few_rows,
+    half_of,
+    heavy_rows,
+    judge_tail,
+    row_losses,
+    tail_verdict,
+)
+from xrisk.report.findings import (
+    Proof,
+    against_first,
+    difference_rows,
+    judged_rows,
+    proof_of,
+    recommendation,
+    verdict_text,
+)
+from xrisk.report.models import Quantity, cards, judged_table, marks_figure, models_table
+from xrisk.report.numbers import headed, loss_text, percent
+from xrisk.report.tails import (
+    change,
     heavy_line,
+    loss_formula,
     loss_panels,
     quantities,
+    right_change,
     right_name,
     share_text,
+    signed,
     weight_text,
     without_worst,
     worst_names,
 )
 from xrisk.study.objective import Command, Evaluation, Option, Parts, Plan, Question, TextTable
-from xrisk.study.study import Arm, Study, certificate_dict, finite, parameters, sizes_of
-from xrisk.study.tail import TAIL, RowsFound, TailScore, half_of, heavy_rows, judge_tail, row_losses, tail_verdict
+from xrisk.study.study import Arm, Study, certificate_dict, parameters, sizes_of
 from xrisk.study.verdict import Verdict
 from xrisk.tables import Part, TableModel
 from xrisk.tables.prepare import Prepared, prepare_rows
 from xrisk.tables.rows import group_names
 
-FEW = 10  # rows in the tail, below which intervals are too short
 OUTLIERS = 0.05  # share of the rows that is set aside, where none is given
 SHOWN = 15  # rows of largest weight
 METRIC = "mean loss of the worst 10 % of rows"
@@ -45,7 +64,7 @@ MEAN: dict[str, Any] = {"ambiguity": "cvar", "alpha": 1.0, "radius": None, "stre
 
 @dataclass(frozen=True)
 class WorstRows:
-    """What does best on the worst tenth of the rows?
+    """Which model does best on the worst tenth of the rows?
 
     The model is compared with a plain one and one that sets outliers aside, all with the same loss and penalty. Wrong
     labels among the rows of the verdict are in the tail too.
@@ -56,7 +75,7 @@ class WorstRows:
         Not fitted; its parameters are the question. Its ``outlier_fraction`` is that of the third model alone, 0.05
         where it is zero.
     min_group_size : int
-        Where the rows belong to several groups the worst of these is named; groups of fewer rows are never the worst.
+        Where rows belong to groups, the worst group is named. Groups of fewer rows are never the worst.
     row_numbers : array (rows,), optional
         The numbers of the training rows in the list of the heaviest; by default 0, 1, ….
     """
@@ -147,8 +166,6 @@ class WorstRows:
 
     def view(self, study: Study) -> dict[str, Any]:
         shown, arms = self.quantities(study), study.arms
-        texts = [(loss_text(arm.test.tail), loss_interval(arm.test.low, arm.test.high)) for arm in arms]
-        marks = [(arm, arm.test.tail, arm.test.low, arm.test.high) for arm in arms]
         return {
             "summary": summary(study),
             "objective": objective(study),
@@ -160,9 +177,10 @@ class WorstRows:
             "aside": share_text(self.aside),
             "proofs": [(arm.name, found) for arm, found in zip(arms[1:], proofs(study), strict=True)],
             "cards": cards(study, shown),
-            "table": page_rows(study, shown, loss_text),
+            "quantities": shown,
+            "training": loss_text,
             "differences": difference_rows(study, signed, "against"),
-            "score_figure": marks_figure(marks, texts, np.inf),
+            "score_figure": marks_figure(arms, shown[0], "tail", np.inf),
             "panels": loss_panels(arms, TAIL),
             "heavy": [heavy_line(each) for each in study.details.heavy],
             "equal": weight_text(1.0 / study.sizes["train_rows"]),
@@ -177,42 +195,26 @@ class WorstRows:
 
     def table(self, study: Study, is_wide: bool) -> TextTable:
         """Models in rows: the worst tenth with its interval, the mean, accuracy or R², the worst group."""
-        many = counted(study.requested.test.rows, f"{study.judged_on} row", f"{study.judged_on} rows")
-        return models_table(study, self.quantities(study), f"loss on {many}", is_wide)
+        title = f"loss on {judged_rows(study, study.requested.test.rows)}"
+        return models_table(study, self.quantities(study), title, is_wide)
 
     def sentences(self, study: Study) -> list[str]:
         shown = ", ".join(f"{each.row:,}" for each in study.details.heavy[:5])
-        texts = [
+        return [
             *(f"{arm.name}: {found.headline}." for arm, found in zip(study.arms[1:], proofs(study), strict=True)),
             f"{weight_of_few(study)} The heaviest rows of the file, counted from 1: {shown}.",
             worst_names([(arm.name, arm.test.groups) for arm in study.arms]),
             trade(study),
             verdict(study),
         ]
-        return [text for text in texts if text]
 
     def metadata(self, train: Part) -> dict[str, Any]:
         names = np.unique(train.groups).tolist()
         return {"groups": tuple(names) if len(names) > 1 else (), "tail": TAIL}
 
 
-def few_rows(rows: int, judged_on: str) -> str:
-    """A warning where few rows decide, else nothing."""
-    if TAIL * rows >= FEW:
-        return ""
-    return (
-        f"Few rows decide: the worst tenth of {rows:,} {judged_on} rows is about {max(TAIL * rows, 1.0):.0f}, fewer "
-        f"than {FEW}. The intervals are too short, and other rows could change the verdict."
-    )
-
-
-def signed(saved: float) -> str:
-    """A loss that is saved."""
-    return rounded(saved, "+.3g")
-
-
 def summary(study: Study) -> str:
-    """The finding, in a sentence or two: every model, whoever does best."""
+    """The scores of all models and the recommendation, in a sentence or two."""
     tails, means = (
         ", ".join(f"{arm.name} {loss_text(number)}" for arm, number in zip(study.arms, numbers, strict=True))
         for numbers in ([arm.test.tail for arm in study.arms], [arm.test.mean for arm in study.arms])
@@ -221,30 +223,20 @@ def summary(study: Study) -> str:
 
 
 def verdict(study: Study) -> str:
-    """What the rows say about the models, the recommendation, and the rule; the same words whoever is ahead."""
-    rows = f"{study.requested.test.rows:,} {study.judged_on} rows"
-    judged = f"Judged by the mean loss of the worst 10 % of {rows}; with 95 % confidence, in loss saved"
-    return verdict_text(study, judged, signed)
+    """How the models are judged, their differences, and the recommendation."""
+    rows = judged_rows(study, study.requested.test.rows)
+    return verdict_text(study, f"Judged by the mean loss of the worst 10 % of {rows}", "loss saved", signed)
 
 
 def trade(study: Study) -> str:
     """How the tail and the average change, for each model compared with the first."""
     first, *others = (arm.test for arm in study.arms)
     changes = [
-        f"{_change(each.tail, first.tail)} in the worst 10 % and {_change(each.mean, first.mean)} over all rows, "
-        f"{right_name(study.task)} {_right_change(study.task, each, first)}"
+        f"{change(each.tail, first.tail)} in the worst 10 % and {change(each.mean, first.mean)} over all rows, "
+        f"{right_name(study.task)} {right_change(study.task, each.right - first.right)}"
         for each in others
     ]
     return against_first(study, "in loss (less is better)", changes)
-
-
-def _change(loss: float, first: float) -> str:
-    return f"{100.0 * (loss / first - 1.0):+.1f} %" if first > 0.0 else signed(loss - first)
-
-
-def _right_change(task: str, score: TailScore, first: TailScore) -> str:
-    change = score.right - first.right
-    return f"{100.0 * change:+.1f} points" if task == "classification" else f"{change:+.3f}"
 
 
 def weight_of_few(study: Study) -> str:
@@ -260,26 +252,17 @@ def objective(study: Study) -> str:
     model = study.requested.model
     start = "The robust model is a linear model that minimises the loss under the worst weights q of the rows"
     if model.ambiguity not in AMBIGUITIES:
-        return f"{start}: {model.ambiguity}. {_loss(study)}"
+        return f"{start}: {model.ambiguity}. {loss_formula(model)}"
     chosen = AMBIGUITIES[model.ambiguity]
     numbers = {"alpha": model.alpha} if chosen.ball is None else {"radius": model.radius, "strength": model.strength}
     given = {name: value for name, value in numbers.items() if value is not None} or {"radius": RADIUS}
     values = ", ".join(f"{name} = {value:g}" for name, value in given.items())
     near = f"The weights are close to equal weights p; {model.ambiguity} means {chosen.meaning}; here {values}."
-    return f"{start}. {near} {_loss(study)}"
-
-
-def _loss(study: Study) -> str:
-    """Which loss that is, with its formula."""
-    model = study.requested.model
-    is_multinomial = study.task == "classification" and model.classes_.size > 2
-    spec = by_name("loss", "multinomial" if is_multinomial else model.loss, LOSSES)
-    formula = (type(spec).__doc__ or "").splitlines()[:1]
-    return f"The loss is {type(spec).__name__}: {''.join(formula)}"
+    return f"{start}. {near} {loss_formula(model)}"
 
 
 def proofs(study: Study) -> list[Proof]:
-    """What is proved of the robust model, and of the one that sets rows aside, given these."""
+    """What is proved of the robust model, and of the trimmed one given the rows that it sets aside."""
     robust, trimmed = (proof_of(arm.model) for arm in study.arms[1:])
     rows = study.arms[2].model.outliers_.size
     given = f" This holds given the {rows:,} training rows that are set aside: another choice of these may be better."
@@ -319,18 +302,16 @@ def evaluate(fitted: TableModel, frame: Any, y: np.ndarray, options: dict[str, A
     rows = known_rows(fitted, frame, y, model.classes_ if task == "classification" else np.unique(y), options)
     groups = group_names(fitted.encoding.group_labels(rows.frame), rows.y.size) if fitted.encoding.groups else None
     found = judge_tail(model, rows.X, rows.y, groups, min_group_size=least)
-    caution, shown = few_rows(found.rows, "judged"), quantities(task, found.groups)
-    numbers = {
-        name: value for name, value in found.to_dict().items() if name in ("rows", "tail", "low", "high", "mean")
-    }
-    numbers |= {"metric": METRIC, "accuracy" if task == "classification" else "r2": finite(found.right)}
+    caution, known = few_rows(found.rows, "judged"), found.to_dict()
+    numbers: dict[str, Any] = {name: known[name] for name in ("tail", "low", "high", "mean", "rows")}
+    numbers |= {"metric": METRIC, "accuracy" if task == "classification" else "r2": known["right"]}
     numbers |= {"caution": caution or None, "groups": found.groups and found.groups.to_dict()}
     title = f"{options['data']}, {counted(found.rows, 'row', 'rows')}, loss"
     return Evaluation(
         {**numbers, "classes_not_trained_on": rows.unknown},
-        TextTable(title, columns(shown), (((options["model"], *cells(found, shown)),),)),
+        judged_table(title, [(options["model"], found)], quantities(task, found.groups)),
         rows.notes,
-        tuple(filter(None, (caution, worst_names([("", found.groups)])))),
+        (caution, worst_names([("", found.groups)])),
     )
 
 
@@ -345,7 +326,7 @@ COMMANDS = (
             GROUPS,
             Option(
                 "ambiguity",
-                f"The weights q of the rows near equal ones p over which dro takes the worst case. {_meanings}.",
+                f"dro takes the worst case over weights q of the rows near equal weights p. {_meanings}.",
                 default=DROClassifier().ambiguity,
                 values=tuple(AMBIGUITIES),
             ),

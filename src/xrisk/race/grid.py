@@ -36,7 +36,7 @@ def cells(solver: Any, grid: dict[str, tuple[float, ...]]) -> list[Setting]:
 
 
 def neighbours(setting: Setting, grid: dict[str, tuple[float, ...]]) -> list[Setting]:
-    """The cells that differ in one field by one place, up or down; beyond the grid it goes on as it ends.
+    """The cells that differ in one field by one place, up or down; beyond the grid its last ratio continues.
 
     A field with a single value is not tuned.
 
@@ -48,8 +48,9 @@ def neighbours(setting: Setting, grid: dict[str, tuple[float, ...]]) -> list[Set
     """
     found = []
     for field, value in setting.items():
-        for there in _neighbours(value, sorted(grid[field]), MOST.get(field, math.inf)) if len(grid[field]) > 1 else ():
-            found.append({**setting, field: there})
+        if len(grid[field]) > 1:
+            values = _neighbours(value, sorted(grid[field]), MOST.get(field, math.inf))
+            found += [{**setting, field: each} for each in values]
     return found
 
 
@@ -60,7 +61,7 @@ def _neighbours(value: float, values: list[float], most: float) -> list[float]:
         up = min(value * min(values[1] / values[0], FARTHEST), values[0])
     if value > values[-1]:
         down = max(value / min(values[-1] / values[-2], FARTHEST), values[-1])
-    return [float(f"{there:.6g}") for there in (down, min(up, most)) if there != value]
+    return [float(f"{each:.6g}") for each in (down, min(up, most)) if each != value]
 
 
 def with_setting(solver: Any, setting: Setting) -> Any:

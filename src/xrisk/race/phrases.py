@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from xrisk.race.run import Entry, Race, Trial
+from xrisk.study.study import finite, trace_dicts
 
 COLUMNS = ("method", "setting", "median gap", "lowest", "highest", "slope", "iterations", "calls", "seconds")
 
@@ -16,15 +17,16 @@ def rows(race: Race) -> list[tuple[str, ...]]:
 
 
 def _row(race: Race, entry: Entry) -> tuple[str, ...]:
-    gaps = race.gaps(entry)
+    gaps, exponent = race.gaps(entry), slope(race, entry)
+    setting = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in entry.setting.items())
     last = [trial.points[-1] for trial in entry.trials]
     seconds = float(np.median([point.seconds for point in last]))
     marks = [shown_gap(race, gap) for gap in (float(np.median(gaps)), gaps.min(), gaps.max())]
     return (
         entry.name,
-        shown_setting(entry),
+        setting or "–",
         *marks,
-        _shown_slope(race, entry),
+        "–" if math.isnan(exponent) else f"{exponent:.2f}",
         f"{last[0].iterations:,}",
         f"{last[0].oracle_calls:,}",
         f"{seconds:.3g}",
@@ -49,23 +51,13 @@ def _slope(race: Race, trial: Trial) -> float:
     return float(np.polyfit(np.log([point.oracle_calls for point in late]), np.log(gaps), 1)[0])
 
 
-def _shown_slope(race: Race, entry: Entry) -> str:
-    found = slope(race, entry)
-    return "–" if math.isnan(found) else f"{found:.2f}"
-
-
 def least_gap(race: Race) -> float:
-    """What the certificate of the optimum can tell."""
+    """The smallest gap that the certificate of the optimum resolves."""
     return max(race.goal.value - race.goal.dual, 1e-12 * abs(race.goal.value), 1e-300)
 
 
-def shown_setting(entry: Entry) -> str:
-    """The tuned fields, "step 0.1, track 0.3"; a dash if nothing was tuned."""
-    return ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in entry.setting.items()) or "–"
-
-
 def shown_gap(race: Race, gap: float) -> str:
-    """A gap; below what the certificate of the optimum can tell only that it is so."""
+    """A gap; an upper bound where the certificate of the optimum resolves no more."""
     if math.isinf(gap):
         return "diverged"
     least = least_gap(race)
@@ -92,24 +84,14 @@ def as_dict(race: Race) -> dict[str, Any]:
     }
 
 
-def _finite(numbers: dict[str, Any]) -> dict[str, Any]:
-    """The numbers, None where one is not finite: strict JSON has no other word for it."""
-    return {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in numbers.items()
-    }
-
-
 def _entry(race: Race, entry: Entry) -> dict[str, Any]:
-    gaps = race.gaps(entry)
     return {
         "name": entry.name,
         "solver": repr(entry.solver),
         "setting": entry.setting,
         "cells_tried": entry.tried,
-        "final_gaps": [float(gap) if math.isfinite(gap) else None for gap in gaps],
+        "final_gaps": [finite(gap) for gap in race.gaps(entry).tolist()],
         "runs": [
-            {"seed": trial.seed, "stop": trial.stop, "points": [_finite(point._asdict()) for point in trial.points]}
-            for trial in entry.trials
+            {"seed": trial.seed, "stop": trial.stop, "points": trace_dicts(trial.points)} for trial in entry.trials
         ],
     }

@@ -15,7 +15,7 @@ SHOWN = 3000  # of a race the last part is drawn, from this fraction of its leng
 
 
 def draw_race(race: Race, path: str | Path, shown: tuple[str, ...] = ()) -> None:
-    """Draw medians over the seeds, from the lowest to the highest in pale, and write the picture to ``path``.
+    """Draw the median over the seeds of each method, with the range in a pale shade, and write the picture.
 
     In colour are the methods called ``shown``, six at most, or the six best; the others are grey, for comparison.
 

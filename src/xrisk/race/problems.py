@@ -1,6 +1,7 @@
 """Problems to race on, by name."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,46 +21,42 @@ from xrisk.problem import Problem
 
 
 class NamedProblem(NamedTuple):
-    """A problem with what is to be said about it."""
+    """A problem and its description."""
 
     description: str
     build: Callable[[], Problem]
 
 
-def _groups(**options: Any) -> Callable[[], Problem]:
-    return lambda: _dro(make_groups(20, n=4000, random_state=0), l2=1e-2, **options)
+LARGE = partial(make_groups, 20, n=4000, random_state=0)
+SMALL = partial(make_groups, 20, n=1000, random_state=0)
 
 
-def _adult(**options: Any) -> Callable[[], Problem]:
-    return lambda: _dro(load_adult("train", random_state=0), l2=0.05, **options)
-
-
-def _dro(table: Table, **options: Any) -> Problem:
-    return group_dro(table.X, table.y, table.groups, **options)
-
-
-def _robust(**options: Any) -> Callable[[], Problem]:
+def _groups(load: Callable[[], Table], **options: Any) -> Callable[[], Problem]:
     def build() -> Problem:
-        table = make_groups(20, n=1000, random_state=0)
-        return robust_logistic(table.X, table.y, l2=1e-2, **options)
+        table = load()
+        return group_dro(table.X, table.y, table.groups, **options)
 
     return build
 
 
+_generated = partial(_groups, LARGE, l2=1e-2)
+_adult = partial(_groups, partial(load_adult, "train", random_state=0), l2=0.05)
+
+
 def _tasks(**options: Any) -> Callable[[], Problem]:
     def build() -> Problem:
-        table = make_groups(20, n=4000, random_state=0)
+        table = LARGE()
         return multi_task(table.X, table.y, table.groups // 4, table.groups % 4, l2=1e-2, **options)
 
     return build
 
 
-def _pairs(build: Callable[..., Problem], **options: Any) -> Callable[[], Problem]:
-    def stated() -> Problem:
-        table = make_groups(20, n=1000, random_state=0)
-        return build(table.X, table.y, l2=1e-2, **options)
+def _rows(application: Callable[..., Problem], **options: Any) -> Callable[[], Problem]:
+    def build() -> Problem:
+        table = SMALL()
+        return application(table.X, table.y, l2=1e-2, **options)
 
-    return stated
+    return build
 
 
 def _bellman() -> Problem:
@@ -70,18 +67,18 @@ def _bellman() -> Problem:
 
 
 PROBLEMS: dict[str, NamedProblem] = {
-    "groups-cvar": NamedProblem("generated, 20 groups, worst 20 %", _groups(divergence="cvar", alpha=0.2)),
-    "groups-max": NamedProblem("generated, 20 groups, the worst one", _groups(divergence="max")),
-    "groups-chi2": NamedProblem("generated, 20 groups, χ² of strength 1", _groups(divergence="chi2", lam=1.0)),
-    "groups-kl": NamedProblem("generated, 20 groups, KL of strength 1", _groups(divergence="kl", lam=1.0)),
+    "groups-cvar": NamedProblem("generated, 20 groups, worst 20 %", _generated(divergence="cvar", alpha=0.2)),
+    "groups-max": NamedProblem("generated, 20 groups, the worst one", _generated(divergence="max")),
+    "groups-chi2": NamedProblem("generated, 20 groups, χ² of strength 1", _generated(divergence="chi2", lam=1.0)),
+    "groups-kl": NamedProblem("generated, 20 groups, KL of strength 1", _generated(divergence="kl", lam=1.0)),
     "adult-cvar": NamedProblem("Adult, 83 groups, worst 10 %", _adult(divergence="cvar", alpha=0.1)),
     "adult-max": NamedProblem("Adult, 83 groups, the worst one", _adult(divergence="max")),
     "adult-chi2": NamedProblem("Adult, 83 groups, χ² of strength 1", _adult(divergence="chi2", lam=1.0)),
     "tasks-max": NamedProblem("generated, 5 tasks of 4 groups, the worst of each", _tasks(outer="max")),
     "tasks-lse": NamedProblem("generated, 5 tasks of 4 groups, log-sum-exp of each", _tasks(outer="log-sum-exp")),
-    "robust": NamedProblem("generated, 1,000 rows under Gaussian noise", _robust(perturbation="gaussian")),
-    "partial-auc": NamedProblem("generated, 1,000 rows, partial AUC with TPR ≥ ½", _pairs(partial_auc, min_tpr=0.5)),
-    "p-norm-push": NamedProblem("generated, 1,000 rows, p-norm push, p = 4", _pairs(p_norm_push, loss="logistic")),
+    "robust": NamedProblem("generated, 1,000 rows under Gaussian noise", _rows(robust_logistic)),
+    "partial-auc": NamedProblem("generated, 1,000 rows, partial AUC with TPR ≥ ½", _rows(partial_auc, min_tpr=0.5)),
+    "p-norm-push": NamedProblem("generated, 1,000 rows, p-norm push, p = 4", _rows(p_norm_push, loss="logistic")),
     "bellman": NamedProblem("Bellman residual, 100 states, 10 features", _bellman),
     "hard-smooth": NamedProblem("lower bound, smooth f", lambda: hard_smooth(8).problem),
     "hard-nonsmooth": NamedProblem("lower bound, f with a kink", lambda: hard_nonsmooth(8).problem),

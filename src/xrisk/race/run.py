@@ -87,7 +87,7 @@ def race(
     budget : Budget
         Of every run, in iterations, oracle calls or seconds.
     seeds : iterable of int
-        Seeds of the runs that count.
+        Seeds of the runs that are compared.
     grid : dict of field → values, optional
         A solver is run at every combination of the fields it has, once, with a seed of its own and the whole budget;
         the cell of least objective races. As long as a neighbour of that cell, inside the grid or beyond it, does
@@ -98,10 +98,6 @@ def race(
     title : str
         What the problem is called.
     watch : function of what runs and the share done
-
-    Returns
-    -------
-    Race
 
     Examples
     --------
@@ -137,8 +133,8 @@ def race(
     settings = _tune(course, running, tried, grid or {})
     course = course._replace(total=sum(map(len, tried.values())) + len(running) * len(seeds))
     tuned = {name: with_setting(solver, settings[name]) for name, solver in running.items()}
-    asked = [(name, tuned[name], seed, RATIO) for name in running for seed in seeds]
-    trials = course.run("racing", asked, course.total - len(asked))
+    runs = [(name, tuned[name], seed, RATIO) for name in running for seed in seeds]
+    trials = course.run("racing", runs, course.total - len(runs))
     entries = [
         Entry(name, tuned[name], settings[name], len(tried[name]), tuple(trials[k * len(seeds) : (k + 1) * len(seeds)]))
         for k, name in enumerate(running)
@@ -166,7 +162,7 @@ def _checked(seeds: Iterable[int], solvers: dict[str, Any], budget: Budget) -> t
     return seeds
 
 
-Asked = tuple[str, Any, int, float]  # name, solver, seed, ratio of the trace
+Run = tuple[str, Any, int, float]  # name, solver, seed, ratio of the trace
 
 
 class _Course(NamedTuple):
@@ -177,12 +173,12 @@ class _Course(NamedTuple):
     watch: Watch
     total: int  # runs
 
-    def run(self, what: str, asked: list[Asked], done: int) -> list[Trial]:
-        """All runs asked for, in order, after ``done`` others."""
-        calls = (delayed(_trial)(self.problem, solver, self.budget, seed, ratio) for _, solver, seed, ratio in asked)
+    def run(self, what: str, runs: list[Run], done: int) -> list[Trial]:
+        """The trials of all runs, in order, after ``done`` others."""
+        calls = (delayed(_trial)(self.problem, solver, self.budget, seed, ratio) for _, solver, seed, ratio in runs)
         trials: list[Trial] = []
         for trial in Parallel(n_jobs=self.jobs, return_as="generator")(calls):
-            self.watch(f"{what} {asked[len(trials)][0]}", (done + len(trials)) / self.total)
+            self.watch(f"{what} {runs[len(trials)][0]}", (done + len(trials)) / self.total)
             trials.append(trial)
         return trials
 
@@ -211,23 +207,23 @@ def _tune(
     course: _Course, solvers: dict[str, Any], tried: dict[str, list[Setting]], grid: dict[str, tuple[float, ...]]
 ) -> dict[str, Setting]:
     """The best cell of every method, better than all its neighbours, which ``tried`` then holds too."""
-    asked = [(name, cell) for name, own in tried.items() for cell in own]
+    waiting = [(name, cell) for name, own in tried.items() for cell in own]
     best: dict[str, tuple[float, Setting]] = {name: (math.inf, own[0] if own else {}) for name, own in tried.items()}
     done = 0
-    while asked:
-        runs = [(name, with_setting(solvers[name], cell), TUNING_SEED, LAST_ONLY) for name, cell in asked]
+    while waiting:
+        runs = [(name, with_setting(solvers[name], cell), TUNING_SEED, LAST_ONLY) for name, cell in waiting]
         course = course._replace(total=max(course.total, done + len(runs)))
         values = [_final(trial) for trial in course.run("tuning", runs, done)]
-        for (name, cell), value in zip(asked, values, strict=True):
+        for (name, cell), value in zip(waiting, values, strict=True):
             if value < best[name][0] - (MARGIN * (best[name][0] - course.least) if done else 0.0):
                 best[name] = value, cell
         done += len(runs)
-        asked = [
+        waiting = [
             (name, cell)
             for name, (value, found) in best.items()
             for cell in (neighbours(found, grid) if value < math.inf else ())
             if cell not in tried[name] and _takes(with_setting(solvers[name], cell), course.problem)
         ]
-        for name, cell in asked:
+        for name, cell in waiting:
             tried[name].append(cell)
     return {name: cell for name, (_, cell) in best.items()}

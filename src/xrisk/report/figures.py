@@ -4,8 +4,6 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from xrisk.study import Arm
-
 
 class Scale(NamedTuple):
     """An axis from ``low`` to ``high``."""
@@ -17,20 +15,13 @@ class Scale(NamedTuple):
         """Position in per cent, kept on the axis."""
         return round(100.0 * min(max((value - self.low) / (self.high - self.low), 0.0), 1.0), 3)
 
-    def down(self, value: float, height: int, digits: int = 1) -> float:
+    def down(self, value: float, height: int) -> float:
         """Position in pixels below the upper end of an axis that goes up."""
-        return round(height * (1.0 - self.at(value) / 100.0), digits)
+        return round(height * (1.0 - self.at(value) / 100.0), 1)
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Round numbers from low to high.
-
-    Examples
-    --------
-    >>> from xrisk.report.figures import ticks
-    >>> ticks(0.13, 0.98)
-    [0.2, 0.4, 0.6, 0.8]
-    """
+    """Round numbers from low to high."""
     rough = (high - low) / max(about, 1)
     size = 10.0 ** math.floor(math.log10(rough))
     step = next(size * factor for factor in (1, 2, 5, 10) if size * factor >= rough * 0.999)
@@ -55,20 +46,6 @@ def level_name(value: float) -> str:
     return f"{value:g}".replace("e+0", "e")
 
 
-def marks_figure(
-    found: Sequence[tuple[Arm, float, float, float]], texts: Sequence[tuple[str, str]], most: float
-) -> dict[str, Any]:
-    """One score for every model with its interval: (model, score, low, high), and number and interval as text."""
-    scale = axis_of([end for _, *ends in found for end in ends], most)
-    lines = [
-        {"key": arm.key, "name": arm.name, "value": value, "interval": interval}
-        | {"at": scale.at(score), "low": scale.at(low), "high": scale.at(high)}
-        for (arm, score, low, high), (value, interval) in zip(found, texts, strict=True)
-    ]
-    levels = ticks(*scale)
-    return {"lines": lines, "ticks": marks_across(scale, levels if len(levels) > 2 else ticks(*scale, 10), level_name)}
-
-
 class Panel(NamedTuple):
     """A panel of curves, and what its axes are called."""
 
@@ -84,17 +61,28 @@ class Panel(NamedTuple):
         points = [(self.across.at(a), self.up.down(b, self.height)) for a, b in zip(x, y, strict=True)]
         return list(dict.fromkeys(points))
 
-    def drawn(self, lines: list[Any], region: dict[str, float], **more: Any) -> dict[str, Any]:
-        """The panel for the page: curves by the key of their model, the part of the panel that counts."""
+    def drawn(
+        self,
+        lines: Sequence[Any],
+        *,
+        region: dict[str, float] | None = None,
+        area: Sequence[Any] = (),
+        chance: Sequence[Any] = (),
+        dots: Sequence[Any] = (),
+        up_marks: Sequence[float] | None = None,
+    ) -> dict[str, Any]:
+        """The panel for the page: curves by key, the region that counts, what is filled, and marks other than round."""
         across, up = self.levels
+        marks = ticks(*self.up) if up_marks is None else up_marks
         return {
             "title": self.title,
             "height": self.height,
             "names": self.names,
             "lines": lines,
             "region": region,
-            "area": more.get("area", []),
-            "chance": more.get("chance", []),
+            "area": area,
+            "chance": chance,
+            "dots": dots,
             "across": marks_across(self.across, ticks(*self.across), across),
-            "up": [{"y": self.up.down(v, self.height), "name": up(v)} for v in ticks(*self.up)],
+            "up": [{"y": self.up.down(v, self.height), "name": up(v)} for v in marks],
         }

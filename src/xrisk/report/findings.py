@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from xrisk.functions.parameters import counted
 from xrisk.report.numbers import percent_at_most
 from xrisk.solvers.base import PROVED_ENDINGS, Stop
 from xrisk.study import Difference, Study
@@ -23,6 +24,11 @@ TRAINING_ONLY = (
 )
 
 
+def judged_rows(study: Study, number: int) -> str:
+    """How many rows of the verdict: "500 validation rows"."""
+    return counted(number, f"{study.judged_on} row", f"{study.judged_on} rows")
+
+
 def recommendation(study: Study, rule: str = "Recommended") -> str:
     """The recommendation, or why there is none; ``rule`` is the text before the name."""
     if study.recommended is None:
@@ -32,18 +38,16 @@ def recommendation(study: Study, rule: str = "Recommended") -> str:
     return f"{rule}: {study.recommended.name}{reserve}."
 
 
-def verdict_text(study: Study, judged: str, signed: Signed, rule: str = SIMPLEST) -> str:
-    """What the rows say about the models and the recommendation, in the same words whoever is ahead.
-
-    ``judged`` is the beginning of the sentence on the differences, which says what the models are judged by.
-    """
+def verdict_text(study: Study, judged: str, unit: str, signed: Signed, rule: str = SIMPLEST) -> str:
+    """How the models are judged, their differences, and the recommendation; the same words for every outcome."""
     cut = [arm for arm in study.arms if not arm.is_finished]
     each = "; ".join(f"{arm.name.removesuffix(NOT_FINISHED)}, {arm.model.stop_}" for arm in cut)
     missing = f"Not compared, because the fit was cut short: {each}. " if cut else ""
     if study.recommended is None:
         return f"{missing}{recommendation(study)}"
     pairs = "; ".join(_compared(study, found, signed) for found in study.verdict.differences)
-    return f"{missing}{judged}{f': {pairs}' if pairs else ''}. {recommendation(study, rule)}"
+    differences = f"Differences in {unit}, with 95 % confidence: {pairs}. " if pairs else ""
+    return f"{missing}{judged}. {differences}{recommendation(study, rule)}"
 
 
 def _compared(study: Study, found: Difference, signed: Signed) -> str:
@@ -56,7 +60,7 @@ def _compared(study: Study, found: Difference, signed: Signed) -> str:
     return f"{one} beats {other} by {ends}" if low > 0.0 else f"{one} and {other} cannot be told apart ({ends})"
 
 
-def difference_rows(study: Study, signed: Signed, between: str = "less") -> list[dict[str, str]]:
+def difference_rows(study: Study, signed: Signed, between: str = "minus") -> list[dict[str, str]]:
     """The rows of a table of differences between models."""
     return [
         {"pair": f"{study.arm(each.key).name} {between} {study.arm(each.other).name}"}

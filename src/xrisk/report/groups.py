@@ -1,4 +1,4 @@
-"""Groups on the page and on a terminal: tables, sentences, and the figures of groups, weights and bounds."""
+"""Groups on the page and on a terminal: tables, sentences, and figures of scores, weights and bounds."""
 
 import math
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ import numpy as np
 
 from xrisk.functions.parameters import counted
 from xrisk.metrics import GroupReport, GroupRow
-from xrisk.report.figures import Scale, axis_of, marks_across, ticks
+from xrisk.report.figures import Panel, Scale, axis_of, level_name, marks_across, ticks
 from xrisk.report.numbers import percent, score_interval, score_text
 from xrisk.run import TracePoint
 from xrisk.study import Arm
@@ -19,7 +19,6 @@ ALL = 10**9  # groups
 SHOWN = 12  # groups in a figure; the table has all
 LIGHT = 5e-4  # weight below which a group is not drawn
 HEIGHT = 190  # of a panel of the bounds
-Points = list[tuple[float, float]]
 
 
 def groups_table(
@@ -51,21 +50,6 @@ def groups_table(
     if first.worst is not None and len(reports) > 1:
         last.insert(0, line("worst group", [report.worst for report in reports if report.worst], ""))
     return TextTable(title, tuple(columns), (lines(first.large, most[0]), few, tuple(last)), bold=("worst group",))
-
-
-def group_rows(model: Any, reports: Sequence[GroupReport]) -> list[dict[str, Any]]:
-    """Every group with its numbers, the worst of the plain model first."""
-    weights = dict(zip(model.groups_, model.group_weights_.tolist(), strict=True))
-    return [
-        {
-            "name": row.name,
-            "n": row.n,
-            "arms": [report[row.name] for report in reports],
-            "is_small": row.n < reports[0].min_group_size,
-            "weight": weights.get(row.name),
-        }
-        for row in reports[0].rows
-    ]
 
 
 def worst_group(report: GroupReport, score: Score) -> str:
@@ -103,7 +87,7 @@ def groups_figure(arms: Sequence[Arm], score: Score) -> dict[str, Any] | None:
     lines = [
         {
             "name": row.name,
-            "n": row.n,
+            "note": counted(row.n, "row", "rows").replace(" ", "\u00a0"),
             "values": [score_text(each.score, score) for each in rows],
             "marks": [
                 _mark(arm.key, each, scale, 15 + 13 * k)
@@ -139,7 +123,7 @@ def spans_figure(arms: Sequence[Arm], score: Score) -> dict[str, Any] | None:
             "worst": scale.at(least),
             "all_text": score_text(whole, score),
             "worst_text": score_text(least, score),
-            "worst_name": name,
+            "note": f"worst: {name}",
         }
         for arm, name, whole, least in pairs
     ]
@@ -164,46 +148,36 @@ def weights_figure(model: Any, train: GroupReport) -> dict[str, Any]:
 
 
 def bounds_figure(points: Sequence[TracePoint]) -> dict[str, Any] | None:
-    """Upper and lower bound, and the gap between on a logarithmic axis, against time."""
+    """Two panels against time: both bounds on the optimum, and the gap between them on a logarithmic axis."""
     known = [point for point in points if np.isfinite(point.value) and np.isfinite(point.bound)]
     if len(known) < 2:
         return None
-    seconds = Scale(0.0, 1.02 * max(point.seconds for point in known))
-    unit, per = ("ms", 1e3) if seconds.high < 1.0 else ("s", 1.0)
-    across = [{"at": seconds.at(t / per), "name": f"{t:g}"} for t in ticks(0.0, seconds.high * per, 5)]
-    upper, lower, values = _bound_lines(known, seconds)
-    gap, decades = _gap_line(known, seconds)
+    last = 1.02 * max(point.seconds for point in known)
+    unit, per = ("milliseconds", 1e3) if last < 1.0 else ("seconds", 1.0)
+    times, across = [per * point.seconds for point in known], Scale(0.0, per * last)
     every = max(1, len(known) // 12)
     rows = known[::every] + ([known[-1]] if (len(known) - 1) % every else [])
-    return {"height": HEIGHT, "unit": unit, "across": across, "upper": upper, "lower": lower, "values": values} | {
-        "gap": gap,
-        "decades": decades,
-        "rows": rows,
-    }
+    return {"panels": [_bounds_panel(known, times, across, unit), _gap_panel(known, times, across, unit)], "rows": rows}
 
 
-def _bound_lines(known: Sequence[TracePoint], seconds: Scale) -> tuple[Points, Points, list[dict[str, Any]]]:
+def _bounds_panel(known: Sequence[TracePoint], times: Sequence[float], across: Scale, unit: str) -> dict[str, Any]:
     end = known[-1].value
     spread = max(known[0].value - end, 5.0 * (end - known[-1].bound), 1e-4 * abs(end), 1e-12)
     low = max(min(point.bound for point in known), end - 1.5 * spread)  # a first lower bound may be very low
     high = end + 1.1 * spread
-    scale = Scale(low - 0.05 * (high - low), high)
-
-    def line(values: list[float]) -> Points:
-        return [(seconds.at(p.seconds), scale.down(v, HEIGHT, 2)) for p, v in zip(known, values, strict=True)]
-
-    levels = [{"y": scale.down(v, HEIGHT, 2), "name": f"{v:.6g}"} for v in ticks(*scale, 4)[:6]]
-    return line([p.value for p in known]), line([p.bound for p in known]), levels
+    names, levels = (unit, "training objective"), (level_name, lambda v: f"{v:.6g}")
+    panel = Panel("Bounds on the optimum", across, Scale(low - 0.05 * (high - low), high), HEIGHT, names, levels)
+    upper, lower = (panel.curve(times, values) for values in zip(*((p.value, p.bound) for p in known), strict=True))
+    lines = [("upper", upper), ("lower", lower)]
+    return panel.drawn(lines, area=[*upper, *reversed(lower)], dots=lines)
 
 
-def _gap_line(known: Sequence[TracePoint], seconds: Scale) -> tuple[Points, list[dict[str, Any]]]:
-    def relative(point: TracePoint) -> float:
-        return max((point.value - point.bound) / max(abs(point.value), abs(point.bound), 1e-300), 1e-16)
-
-    logs = [math.log10(relative(point)) for point in known]
-    scale = Scale(math.floor(min(logs)) - 0.1, math.ceil(max(logs)) + 0.35)
-    whole = range(math.ceil(scale.low), math.floor(scale.high) + 1)
-    every = max(1, len(whole) // 5)
-    decades = [{"y": scale.down(k, HEIGHT, 2), "name": f"{10.0**k:g}" if k >= -3 else f"1e{k}"} for k in whole[::every]]
-    line = [(seconds.at(p.seconds), scale.down(log, HEIGHT, 2)) for p, log in zip(known, logs, strict=True)]
-    return line, decades
+def _gap_panel(known: Sequence[TracePoint], times: Sequence[float], across: Scale, unit: str) -> dict[str, Any]:
+    gaps = [(p.value - p.bound) / max(abs(p.value), abs(p.bound), 1e-300) for p in known]
+    logs = [math.log10(max(gap, 1e-16)) for gap in gaps]
+    up = Scale(math.floor(min(logs)) - 0.1, math.ceil(max(logs)) + 0.35)
+    whole = range(math.ceil(up.low), math.floor(up.high) + 1)
+    names, levels = (unit, "relative gap"), (level_name, lambda k: f"{10.0**k:g}" if k >= -3 else f"1e{k}")
+    panel = Panel("The gap between them", across, up, HEIGHT, names, levels)
+    lines = [("gap", panel.curve(times, logs))]
+    return panel.drawn(lines, dots=lines, up_marks=whole[:: max(1, len(whole) // 5)])

@@ -26,10 +26,6 @@ def render(studies: Study | Sequence[Study], *, title: str | None = None) -> str
         From `xrisk.study.compare`.
     title : str, optional
         Of the page; by default that of the first study.
-
-    Returns
-    -------
-    str
     """
     several = (studies,) if isinstance(studies, Study) else tuple(studies)
     if not several:

@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 
 from xrisk.metrics.roc import inside
-from xrisk.report.figures import Panel, Scale, ticks
+from xrisk.report.figures import Panel, Scale
 from xrisk.report.models import Quantity
 from xrisk.report.numbers import THIN, percent
 from xrisk.study import Arm
-from xrisk.study.ranking import RankingScore
 from xrisk.tables import RankedClasses
 
 METRIC = "partial AUC"
@@ -19,10 +18,11 @@ HEIGHT = 340  # of a panel of ROC curves
 
 def quantities(ranked: RankedClasses) -> tuple[Quantity, ...]:
     """What is shown of a score on some rows."""
+    threshold = "caught" if ranked.max_fpr < 1.0 else "alarms"
     return (
         Quantity(METRIC, lambda found: area_text(found.score), interval_text),
         Quantity("AUC", lambda found: area_text(found.auc)),
-        Quantity(threshold_name(ranked), lambda found: threshold_text(found, ranked), width=18),
+        Quantity(threshold_name(ranked), lambda found: percent(getattr(found, threshold)), width=18),
     )
 
 
@@ -31,13 +31,13 @@ def area_text(value: float) -> str:
     return f"{value:.3f}"
 
 
-def interval_text(score: RankingScore) -> str:
+def interval_text(score: Any) -> str:
     """The ends of the interval of a partial AUC."""
     return f"{score.low:.2f}–{score.high:.2f}"
 
 
 def rate(share: float) -> str:
-    """A rate in per cent, as it was given."""
+    """A rate in per cent, with as many decimals as it needs."""
     return f"{100.0 * share:.4g}{THIN}%"
 
 
@@ -61,11 +61,6 @@ def threshold_name(ranked: RankedClasses) -> str:
     return f"false positives at TPR ≥ {rate(ranked.min_tpr)}"
 
 
-def threshold_text(score: RankingScore, ranked: RankedClasses) -> str:
-    """The number under `threshold_name`."""
-    return percent(score.caught if ranked.max_fpr < 1.0 else score.alarms)
-
-
 def roc_panels(arms: Sequence[Arm], shaded: Arm, ranked: RankedClasses) -> list[dict[str, Any]]:
     """The ROC curves, whole, and the region alone; the part of the region under one of them is filled."""
     whole = _roc_panel(arms, shaded, ranked, "ROC curves, the region in grey", Scale(0.0, 1.0), Scale(0.0, 1.0))
@@ -78,22 +73,12 @@ def roc_panels(arms: Sequence[Arm], shaded: Arm, ranked: RankedClasses) -> list[
 def _roc_panel(
     arms: Sequence[Arm], shaded: Arm, ranked: RankedClasses, title: str, across: Scale, up: Scale
 ) -> dict[str, Any]:
-    names = ("false positive rate", "true positive rate")
-    panel = Panel(title, across, up, HEIGHT, names, (_percents(across), _percents(up)))
-    curves = [(arm.key, arm.test.curve) for arm in arms]
+    panel = Panel(title, across, up, HEIGHT, ("false positive rate", "true positive rate"), (rate, rate))
     top, bottom = panel.curve([0.0, ranked.max_fpr], [1.0, ranked.min_tpr])
-    diagonal = np.array([0.0, 1.0])
+    diagonal, curves = np.array([0.0, 1.0]), [(arm.key, arm.test.curve) for arm in arms]
     return panel.drawn(
         [(key, panel.curve(*inside(curve.fpr, curve.tpr, up.low, across.high))) for key, curve in curves],
-        {"width": bottom[0], "height": bottom[1] - top[1]},
+        region={"width": bottom[0], "height": bottom[1] - top[1]},
         area=panel.curve(*shaded.test.curve.polygon.T),
         chance=panel.curve(*inside(diagonal, diagonal, up.low, across.high)),
     )
-
-
-def _percents(scale: Scale) -> Any:
-    """Writes the marks of an axis in per cent with the decimals that tell them apart."""
-    values = ticks(*scale)
-    exact = (k for k in range(4) if all(abs(100.0 * v - round(100.0 * v, k)) < 1e-9 for v in values))
-    digits = next(exact, 4)
-    return lambda value: percent(value, digits)

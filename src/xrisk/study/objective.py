@@ -1,17 +1,15 @@
 """What a study is about, as data: which models are fitted, how they are judged, what is reported."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from xrisk.study.study import Arm, Study
+from xrisk.study.verdict import Verdict
 from xrisk.tables import Part, TableModel
 from xrisk.tables.prepare import Prepared
-
-if TYPE_CHECKING:
-    from xrisk.study.study import Arm, Study
-    from xrisk.study.verdict import Verdict
 
 Parts = tuple[Part, Part, Part]  # training, validation, and the rows of the verdict
 
@@ -23,7 +21,7 @@ class Plan(NamedTuple):
     minimises: str  # "the mean loss over all rows"
     work: float  # its share of the time, roughly
     model: BaseEstimator  # not fitted; the study fits a clone for each l2
-    groups: np.ndarray | None = None  # of the training rows, for models that are fitted with groups
+    groups: tuple[np.ndarray, ...] = ()  # those of the training rows, for models that are fitted with groups
     has_l2: bool = True
     shows_bounds: bool = False  # against time: kernels are compiled before the clock starts
     warning: str = ""  # how warnings other than of an unreached tolerance are reported, "{}" is the message
@@ -47,6 +45,7 @@ class TableColumn(NamedTuple):
     is_number: bool = True
     is_dim: bool = False
     width: int | None = None  # at which its name is wrapped
+    is_whole: bool = False  # never wrapped
 
 
 class TextTable(NamedTuple):
@@ -79,7 +78,7 @@ class Question(NamedTuple):
 
 
 def accept(given: list[str], options: dict[str, Any]) -> None:
-    """Options that may all go together."""
+    """Accept any combination of options."""
 
 
 class Command(NamedTuple):
@@ -104,8 +103,8 @@ class Objective(Protocol):
     title: ClassVar[str]  # of a page that is given none
     template: ClassVar[str]
     judged_by: ClassVar[str]  # completes "the models are judged by …"
-    chosen_by: ClassVar[str]  # what l2 is chosen by, as people read it
-    requested: ClassVar[str]  # the key of the model that was asked for
+    chosen_by: ClassVar[str]  # what l2 is chosen by, in words
+    requested: ClassVar[str]  # the key of the requested model
     versus_constant: ClassVar[tuple[str, str] | None]  # where a constant model is compared with it, what may help
 
     @property
@@ -114,7 +113,7 @@ class Objective(Protocol):
 
     @property
     def metric(self) -> str:
-        """What models are judged by, as people read it."""
+        """What models are judged by, in words."""
 
     def checked(self, parts: Parts) -> Parts:
         """The rows as they are fitted and judged; rows that cannot be judged are refused in a sentence."""
@@ -131,10 +130,10 @@ class Objective(Protocol):
     def judge(self, model: Any, part: Part) -> Any:
         """How a model does on the rows of the verdict."""
 
-    def verdict(self, arms: "list[Arm]", part: Part) -> "Verdict":
+    def verdict(self, arms: list[Arm], part: Part) -> Verdict:
         """Which of the models whose fits finished the rows recommend."""
 
-    def details(self, arms: "list[Arm]", parts: Parts) -> Any:
+    def details(self, arms: list[Arm], parts: Parts) -> Any:
         """What else the objective shows."""
 
     def sizes(self, train: Part, validation: Part, test: Part | None) -> dict[str, Any]:
@@ -146,19 +145,19 @@ class Objective(Protocol):
     def caution(self, found: Any, judged_on: str) -> str:
         """A warning where few rows decide, else nothing; ``found`` is what `judge` returned."""
 
-    def numbers(self, study: "Study") -> dict[str, Any]:
+    def numbers(self, study: Study) -> dict[str, Any]:
         """What the JSON of this objective adds to that of every study."""
 
-    def numbers_of(self, arm: "Arm") -> dict[str, Any]:
+    def numbers_of(self, arm: Arm) -> dict[str, Any]:
         """What it adds for each model."""
 
-    def view(self, study: "Study") -> dict[str, Any]:
+    def view(self, study: Study) -> dict[str, Any]:
         """What the template shows."""
 
-    def table(self, study: "Study", is_wide: bool) -> TextTable:
+    def table(self, study: Study, is_wide: bool) -> TextTable:
         """The models in a table on a terminal."""
 
-    def sentences(self, study: "Study") -> list[str]:
+    def sentences(self, study: Study) -> list[str]:
         """The text below it."""
 
     def metadata(self, train: Part) -> dict[str, Any]:
@@ -166,7 +165,7 @@ class Objective(Protocol):
 
 
 def like(other: type) -> Callable[[type], Any]:
-    """A decorator of an objective: the members that it lacks are those of another one."""
+    """A decorator that gives an objective the members of another one that it does not define itself."""
 
     def filled(cls: type) -> Any:
         for name, member in vars(other).items():

@@ -15,7 +15,7 @@ class Score(NamedTuple):
     """A metric of a study: the mean over the rows of a group of how well each is predicted."""
 
     word: str  # of `xrisk.metrics`
-    name: str  # as people read it
+    name: str  # in words
     task: str  # "classification" or "regression"
     row_scores: Callable[[Any, Any, np.ndarray], np.ndarray]  # model, rows, targets to (n,); more is better
     is_share: bool = False  # in per cent, more is better; for all other scores less is better

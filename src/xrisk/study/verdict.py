@@ -57,16 +57,6 @@ def decide(
     rows of the group. The covariance includes one more row that is as likely right as wrong (for errors and losses: one
     with the variance over all rows); without it, a group of a few rows that are all right would have no uncertainty.
     The bounds are quantiles over the draws of the difference between two models' worst means.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from xrisk.study.scores import SCORES
-    >>> from xrisk.study.verdict import decide
-    >>> right = np.column_stack([np.arange(200) % 2, np.arange(200) % 10 > 0])
-    >>> groups = np.repeat(["u", "v"], 100)
-    >>> decide(("a", "b"), right, groups, score=SCORES["accuracy"], min_group_size=30).recommended
-    'b'
     """
     _, codes, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     large = np.flatnonzero(sizes >= min_group_size)
@@ -81,13 +71,8 @@ def decide(
         parts = [_drawn_means(row_scores[rows & (cells == cell)], spread, rng) for cell in np.unique(cells[rows])]
         worst = np.minimum(worst, np.mean(parts, axis=0))
     worst = score.shown(worst) if score.is_share else -score.shown(worst)
-    differences = tuple(
-        Difference(keys[k], keys[j], *middle(worst[:, k] - worst[:, j], CONFIDENCE))
-        for k in range(len(keys))
-        for j in range(k)
-    )
-    recommended = simplest(keys, differences, worst.mean(axis=0))
-    return Verdict(recommended, differences)
+    drawn = dict(zip(keys, worst.T, strict=True))
+    return pairwise(keys, lambda one, other: middle(drawn[one] - drawn[other], CONFIDENCE), worst.mean(axis=0))
 
 
 def pairwise(keys: tuple[str, ...], difference: Callable[[str, str], tuple[float, float]], means: Any) -> Verdict:
@@ -102,9 +87,8 @@ def pairwise(keys: tuple[str, ...], difference: Callable[[str, str], tuple[float
 
 def simplest(keys: tuple[str, ...], differences: tuple[Difference, ...], means: Any) -> str:
     """The first model that no other significantly outperforms; if each is beaten, that of the greatest mean."""
-    beaten = {each.other for each in differences if each.low > 0.0} | {
-        each.key for each in differences if each.high < 0.0
-    }
+    beaten = {each.other for each in differences if each.low > 0.0}
+    beaten |= {each.key for each in differences if each.high < 0.0}
     return next((key for key in keys if key not in beaten), keys[int(np.argmax(means))])
 
 

@@ -1,4 +1,4 @@
-"""Columns of a table as people have them: numbers, categories, gaps; and what each becomes."""
+"""Columns of a table: numbers, categories and gaps, and how each is encoded."""
 
 import itertools
 from decimal import Decimal
@@ -101,7 +101,7 @@ class NumberColumn(NamedTuple):
             raise ValueError(f"numbers of {self.name!r} must be scaled by finite numbers, got {self.scale!r}")
 
     def described(self) -> tuple[str, str]:
-        """What it is, and more of it."""
+        """Kind and details."""
         return "number", f"mean {self.mean:.4g}, std {self.scale:.4g}"
 
     def titles(self) -> tuple[str, ...]:
@@ -136,7 +136,7 @@ class CategoryColumn(NamedTuple):
         check_fields(self, name=str, values=tuple, missing=int, other=int)
 
     def described(self) -> tuple[str, str]:
-        """What it is, and more of it."""
+        """Kind and details."""
         other = f", {self.other} rare ones together" if self.other else ""
         return "category", f"{counted(len(self.values), 'value', 'values')}{other}"
 

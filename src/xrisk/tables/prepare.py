@@ -1,4 +1,4 @@
-"""From a table that was read to training and validation rows that a model can use."""
+"""A table that was read, prepared: training and validation rows for a model, and notes on them."""
 
 import re
 from collections.abc import Callable
@@ -52,12 +52,11 @@ class Labelled(NamedTuple):
     task: str
     y: np.ndarray  # (n,)
     groups: np.ndarray  # (n,) names
-    columns: tuple[GroupColumn, ...]  # that make the groups
-    notes: tuple[str, ...]
+    columns: tuple[GroupColumn, ...] = ()  # that make the groups
 
 
 def _prepared(
-    label: Callable[["Read", TableOptions, str], Labelled],
+    label: Callable[[Any, TableOptions, str, list[str]], Labelled],
     read: "Read",
     options: TableOptions,
     path: str,
@@ -70,13 +69,14 @@ def _prepared(
 
     ``validation`` and ``test`` are shares of all rows.
     """
-    rows = label(read, options, path)
+    notes = list(read.notes)
+    rows = label(_checked(read, options, path, notes), options, path, notes)
     positions = _positions(rows, validation, test, seed)
     encoding = _encoding(rows, positions[0], options)
     parts = [Part(encoding.encode(rows.frame.iloc[part]), rows.y[part], rows.groups[part]) for part in positions]
     last = parts[2] if len(parts) > 2 else None
-    notes = (*rows.notes, *encoding_notes(encoding))
-    return Prepared(encoding, parts[0], parts[1], last, notes, 1 + np.asarray(rows.frame.index)[positions[0]])
+    notes += encoding_notes(encoding)
+    return Prepared(encoding, parts[0], parts[1], last, tuple(notes), 1 + np.asarray(rows.frame.index)[positions[0]])
 
 
 def _positions(rows: Labelled, validation: float, test: float | None, seed: int) -> list[np.ndarray]:
@@ -93,9 +93,10 @@ def _positions(rows: Labelled, validation: float, test: float | None, seed: int)
 
 def prepare_all(read: "Read", options: TableOptions, path: str) -> tuple[TableEncoding, Part, tuple[str, ...]]:
     """All rows of a table with groups, for training: encoding, rows, notes."""
-    rows = _by_groups(read, options, path)
+    notes = list(read.notes)
+    rows = _by_groups(_checked(read, options, path, notes), options, path, notes)
     encoding = _encoding(rows, np.arange(rows.y.size), options)
-    return encoding, Part(encoding.encode(rows.frame), rows.y, rows.groups), (*rows.notes, *encoding_notes(encoding))
+    return encoding, Part(encoding.encode(rows.frame), rows.y, rows.groups), (*notes, *encoding_notes(encoding))
 
 
 def _encoding(rows: Labelled, train: np.ndarray, options: TableOptions) -> TableEncoding:
@@ -110,10 +111,9 @@ def _encoding(rows: Labelled, train: np.ndarray, options: TableOptions) -> Table
     )
 
 
-def _by_groups(read: "Read", options: TableOptions, path: str) -> Labelled:
+def _by_groups(frame: Any, options: TableOptions, path: str, notes: list[str]) -> Labelled:
     """Rows in groups; without any the classes are the groups."""
-    target, notes = options.target, list(read.notes)
-    frame = _checked(read, options, path, notes)
+    target = options.target
     task, y = _targets(frame, options, path)
     if task == "regression" and not options.groups:
         raise ValueError(f"groups must be given, as the target {target!r} is a number and gives no groups by itself")
@@ -126,29 +126,25 @@ def _by_groups(read: "Read", options: TableOptions, path: str) -> Labelled:
         rows = counted(grouping.missing, "row has", "rows have")
         notes.append(f"{rows} no group in at least one column; it is called 'missing' there.")
     groups = np.array(grouping.names, dtype=str)[grouping.labels]
-    return Labelled(frame, task, y, groups, columns, tuple(notes))
+    return Labelled(frame, task, y, groups, columns)
 
 
-def _by_classes(read: "Read", options: TableOptions, path: str) -> Labelled:
+def _by_classes(frame: Any, options: TableOptions, path: str, notes: list[str]) -> Labelled:
     """Rows of two classes to be ranked, which are their groups."""
-    notes = list(read.notes)
-    frame = _checked(read, options, path, notes)
     y = TableEncoding(options.target, "classification", (), (), ()).targets(frame)[0]
     classes = np.unique(y)
     if classes.size != 2:
         number = f"{str(classes[0])!r} alone" if classes.size == 1 else f"{classes.size:,}"
         raise ValueError(f"{path}: the target {options.target!r} must hold two classes to be ranked, it holds {number}")
-    return Labelled(frame, "classification", y, y, (), tuple(notes))
+    return Labelled(frame, "classification", y, y)
 
 
-def _by_rows(read: "Read", options: TableOptions, path: str) -> Labelled:
+def _by_rows(frame: Any, options: TableOptions, path: str, notes: list[str]) -> Labelled:
     """Rows for the tail of the loss; groups may be given, without any all rows are one."""
     if options.groups:
-        return _by_groups(read, options, path)
-    notes = list(read.notes)
-    frame = _checked(read, options, path, notes)
+        return _by_groups(frame, options, path, notes)
     task, y = _targets(frame, options, path)
-    return Labelled(frame, task, y, np.full(y.size, "all rows"), (), tuple(notes))
+    return Labelled(frame, task, y, np.full(y.size, "all rows"))
 
 
 prepare, prepare_classes, prepare_rows = (partial(_prepared, label) for label in (_by_groups, _by_classes, _by_rows))

@@ -98,7 +98,7 @@ def _unix(text: str) -> str:
 
 
 def _header(text: str, path: str) -> tuple[list[str], str, list[str]]:
-    """Names of the columns, the delimiter that gives the most of them, and what to say about it."""
+    """Names of the columns, the delimiter that gives the most columns, and notes."""
     headers = {delimiter: _fields(text, delimiter) for delimiter in DELIMITERS}
     delimiter = max(headers, key=lambda each: len(headers[each]))
     names = [name.strip() for name in headers[delimiter]]

@@ -1,16 +1,18 @@
-"""The tail of the rows on the page and on a terminal: numbers, sentences, and the sorted losses."""
+"""The tail of the losses on the page and on a terminal: numbers, sentences, and the sorted losses."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 
+from xrisk.applications import LOSSES
+from xrisk.applications.arguments import by_name
 from xrisk.metrics import GroupReport
 from xrisk.report.figures import Panel, Scale, level_name
 from xrisk.report.models import Quantity
 from xrisk.report.numbers import THIN, loss_interval, loss_text, percent, rounded
 from xrisk.study import Arm
-from xrisk.study.tail import HeavyRow, TailScore
 
 HEIGHT = 300  # of a panel of losses
 CUT = 0.01  # share of the rows, the worst, whose losses may lie outside the panel of all rows
@@ -19,7 +21,7 @@ POINTS = 150  # of a curve of losses
 
 def quantities(task: str, groups: GroupReport | None) -> tuple[Quantity, ...]:
     """What is shown of a model on some rows."""
-    worst = Quantity("worst group", lambda found: worst_loss(found.groups), on_card=False)
+    worst = Quantity("worst group", lambda found: _worst_loss(found.groups), on_card=False)
     return (
         Quantity(
             "worst 10 %",
@@ -28,7 +30,7 @@ def quantities(task: str, groups: GroupReport | None) -> tuple[Quantity, ...]:
             label="worst 10 % of rows, mean loss",
         ),
         Quantity("all rows", lambda found: loss_text(found.mean), label="all rows, mean loss"),
-        Quantity(right_name(task), lambda found: right(found, task)),
+        Quantity(right_name(task), lambda found: _right(found.right, task)),
         *([] if groups is None else [worst]),
     )
 
@@ -44,14 +46,14 @@ def right_name(task: str) -> str:
     return "accuracy" if task == "classification" else "R²"
 
 
-def right(score: TailScore, task: str) -> str:
+def _right(value: float, task: str) -> str:
     """The number under `right_name`."""
-    if not np.isfinite(score.right):
+    if not np.isfinite(value):
         return "–"
-    return percent(score.right) if task == "classification" else f"{score.right:.3f}"
+    return percent(value) if task == "classification" else f"{value:.3f}"
 
 
-def worst_loss(groups: GroupReport | None) -> str:
+def _worst_loss(groups: GroupReport | None) -> str:
     """The mean loss of the worst group; a dash where no group has enough rows."""
     found = None if groups is None else groups.worst
     return "–" if found is None or found.risk is None else loss_text(found.risk)
@@ -79,7 +81,30 @@ def weight_text(weight: float) -> str:
     return f"{rounded(100.0 * weight, '.2g')}{THIN}%"
 
 
-def heavy_line(each: HeavyRow) -> dict[str, Any]:
+def signed(saved: float) -> str:
+    """A loss that is saved."""
+    return rounded(saved, "+.3g")
+
+
+def change(loss: float, first: float) -> str:
+    """How much a loss differs from that of the first model."""
+    return f"{100.0 * (loss / first - 1.0):+.1f} %" if first > 0.0 else signed(loss - first)
+
+
+def right_change(task: str, difference: float) -> str:
+    """A difference of the numbers under `right_name`."""
+    return f"{100.0 * difference:+.1f} points" if task == "classification" else f"{difference:+.3f}"
+
+
+def loss_formula(model: Any) -> str:
+    """Which loss a model minimises, with its formula."""
+    is_multinomial = is_classifier(model) and model.classes_.size > 2
+    spec = by_name("loss", "multinomial" if is_multinomial else model.loss, LOSSES)
+    formula = (type(spec).__doc__ or "").splitlines()[:1]
+    return f"The loss is {type(spec).__name__}: {''.join(formula)}"
+
+
+def heavy_line(each: Any) -> dict[str, Any]:
     """A row of the table of heavy rows, as text."""
     target, predicted = (loss_text(v) if isinstance(v, float) else str(v) for v in (each.target, each.predicted))
     return {
@@ -111,4 +136,4 @@ def _loss_panel(arms: Sequence[Arm], tail: float, title: str, share: float) -> d
     names = ("share of the rows, largest losses first", "loss")
     panel = Panel(title, Scale(0.0, share), up, HEIGHT, names, (lambda v: percent(v, 0), level_name))
     lines = [(key, panel.curve((rows + 0.5) / n, each[rows])) for key, each in losses.items()]
-    return panel.drawn(lines, {"width": panel.across.at(tail), "height": HEIGHT})
+    return panel.drawn(lines, region={"width": panel.across.at(tail), "height": HEIGHT})

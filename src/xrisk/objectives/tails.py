@@ -12,12 +12,14 @@ from xrisk.functions import loss_value
 from xrisk.metrics import MIN_GROUP_SIZE, GroupReport, cvar, group_report
 from xrisk.metrics.intervals import middle
 from xrisk.metrics.tail import resampled_cvar
+from xrisk.study import Verdict
 from xrisk.study.scores import bootstrap_size, score_for
 from xrisk.study.study import finite
-from xrisk.study.verdict import CONFIDENCE, Verdict, pairwise, resampling
+from xrisk.study.verdict import CONFIDENCE, pairwise, resampling
 from xrisk.tables import Part
 
 TAIL = 0.1  # fraction of the rows whose mean loss decides
+FEW = 10  # rows in the tail, below which intervals are too short
 
 
 class TailScore(NamedTuple):
@@ -38,31 +40,8 @@ class TailScore(NamedTuple):
         return {name: finite(value) for name, value in self._asdict().items() if name not in ("losses", "groups")}
 
 
-class HeavyRow(NamedTuple):
-    """A training row that has weight in the worst case of the robust model."""
-
-    row: int  # its number
-    weight: float
-    target: Any
-    predicted: Any
-    probability: float | None  # of its own class; None where the model has none
-    loss: float
-    is_aside: bool  # whether the third model sets it aside
-
-
 def row_losses(model: Any, X: Any, y: np.ndarray) -> np.ndarray:
-    """The loss (n,) of each row, that which the model was trained on; classes must be ones it knows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import xrisk
-    >>> from xrisk.study.tail import row_losses
-    >>> X, y = np.arange(6.0)[:, None], np.array([0.0, 1.0, 2.0, 3.0, 4.0, 7.0])
-    >>> model = xrisk.DRORegressor().fit(X, y)
-    >>> np.allclose(row_losses(model, X, y), 0.5 * (model.predict(X) - y) ** 2)
-    True
-    """
+    """The loss (n,) of each row that the model was trained on; classes must be ones it knows."""
     codes = np.searchsorted(model.classes_, y) if is_classifier(model) else None
     if codes is not None and hasattr(model, "predict_log_proba"):
         return -model.predict_log_proba(X)[np.arange(y.size), codes]
@@ -80,24 +59,13 @@ def judge_tail(
     aside: float = 0.0,
     min_group_size: int = MIN_GROUP_SIZE,
 ) -> TailScore:
-    """How a model does on some rows; ``aside`` is the share of the rows of largest loss that ``rest`` leaves out.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import xrisk
-    >>> from xrisk.study.tail import judge_tail
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.standard_normal((200, 2))
-    >>> y = X[:, 0] + rng.standard_normal(200)
-    >>> found = judge_tail(xrisk.DRORegressor().fit(X, y), X, y, aside=0.05)
-    >>> found.mean < found.rest < found.tail, found.low < found.tail < found.high
-    (True, True)
-    """
+    """How a model does on some rows; ``aside`` is the share of the rows of largest loss that ``rest`` leaves out."""
     losses, predicted = row_losses(model, X, y), model.predict(X)
     sample = resampled_cvar(losses[:, None], TAIL, n_resamples=resampling(y.size), random_state=0)[:, 0]
     left = np.sort(losses)[: y.size - int(aside * y.size)]
     right = accuracy_score if is_classifier(model) else r2_score
+    by_group: dict[str, Any] = {"metric": score_for(model, None).word, "losses": losses, "groups": groups}
+    by_group |= {"bootstrap": bootstrap_size(y.size), "random_state": 0, "min_group_size": min_group_size}
     return TailScore(
         cvar(losses, TAIL),
         *middle(sample, CONFIDENCE),
@@ -106,23 +74,7 @@ def judge_tail(
         float(right(y, predicted)) if y.size > 1 else float("nan"),
         int(y.size),
         losses,
-        None if groups is None else _by_group(model, y, predicted, groups, losses, min_group_size),
-    )
-
-
-def _by_group(
-    model: Any, y: np.ndarray, predicted: np.ndarray, groups: np.ndarray, losses: np.ndarray, min_group_size: int
-) -> GroupReport:
-    """The mean loss of every group, worst first, and its accuracy or error."""
-    return group_report(
-        y,
-        predicted,
-        groups=groups,
-        metric=score_for(model, None).word,
-        losses=losses,
-        bootstrap=bootstrap_size(y.size),
-        random_state=0,
-        min_group_size=min_group_size,
+        None if groups is None else group_report(y, predicted, **by_group),
     )
 
 
@@ -130,26 +82,37 @@ def tail_verdict(losses: dict[str, np.ndarray]) -> Verdict:
     """Which model the rows recommend, by bounds on the differences of their tails.
 
     ``losses`` are those (n,) of the same rows under each model, the simplest first.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from xrisk.study.tail import tail_verdict
-    >>> losses = np.random.default_rng(0).exponential(size=300)
-    >>> tail_verdict({"plain": losses, "robust": 0.5 * losses}).recommended
-    'robust'
     """
-    keys = tuple(losses)
-    if len(keys) < 2:
+    if len(losses) < 2:
         return Verdict(None, ())
     table = np.column_stack(list(losses.values()))
     drawn = resampled_cvar(table, TAIL, n_resamples=resampling(len(table)), random_state=0)
-    sample = dict(zip(keys, drawn.T, strict=True))
+    sample = dict(zip(losses, drawn.T, strict=True))
+    return pairwise(
+        tuple(losses), lambda one, other: middle(sample[other] - sample[one], CONFIDENCE), -drawn.mean(axis=0)
+    )
 
-    def difference(one: str, other: str) -> tuple[float, float]:
-        return middle(sample[other] - sample[one], CONFIDENCE)
 
-    return pairwise(keys, difference, [-sample[key].mean() for key in keys])
+def few_rows(rows: int, judged_on: str) -> str:
+    """A warning where few rows decide, else nothing."""
+    if TAIL * rows >= FEW:
+        return ""
+    return (
+        f"Few rows decide: the worst tenth of {rows:,} {judged_on} rows is about {max(TAIL * rows, 1.0):.0f}, fewer "
+        f"than {FEW}. The intervals are too short, and other rows could change the verdict."
+    )
+
+
+class HeavyRow(NamedTuple):
+    """A training row that has weight in the worst case of the robust model."""
+
+    row: int  # its number
+    weight: float
+    target: Any
+    predicted: Any
+    probability: float | None  # of its own class; None where the model has none
+    loss: float
+    is_aside: bool  # whether the third model sets it aside
 
 
 class RowsFound(NamedTuple):
@@ -170,14 +133,6 @@ def heavy_rows(model: Any, aside: np.ndarray, train: Part, numbers: np.ndarray, 
 
 
 def half_of(weights: np.ndarray) -> float:
-    """The least share of the rows that has half of the weight.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from xrisk.study.tail import half_of
-    >>> half_of(np.array([0.1, 0.5, 0.2, 0.2]))
-    0.25
-    """
+    """The least share of the rows that has half of the weight."""
     reached = np.cumsum(np.sort(weights)[::-1]) >= 0.5 - 1e-12
     return float(np.argmax(reached) + 1) / weights.size
