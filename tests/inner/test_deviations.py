@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from xrisk.inner import Deviations, draw, exact_values, inner_samples, new_batch, sample_lipschitz
-from xrisk.inner.numbered import draw_part, sample_parts, sample_range
+from xrisk.inner.oracle import draw_part, sample_parts, sample_range
 
 RNG = np.random.default_rng(0)
 RETURNS = RNG.standard_normal((7, 3)) + 5.0

@@ -6,7 +6,7 @@ import pytest
 import xrisk
 from tests.conftest import table
 from xrisk.inner import Groups, batch_value, batch_vjp, exact_values, exact_vjp, new_batch
-from xrisk.inner.numbered import draw_part, part_count, sample_parts
+from xrisk.inner.oracle import draw_part, part_count, sample_parts
 
 X, Y, LABELS = table(n=60)
 W = np.array([0.3, -0.2, 0.5, 0.1])

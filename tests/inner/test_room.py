@@ -53,7 +53,7 @@ from xrisk.inner import (
     row_dot,
     uniform_index,
 )
-from xrisk.inner.models import add_sample_grad, sample_loss
+from xrisk.inner.models import row_loss, row_vjp
 from xrisk.inner.passes import (
     EPS,
     Walk,
@@ -441,13 +441,13 @@ def log_tracked_steps(problem, state, solver, n_steps, rng):
     for t in range(t0, t0 + n_steps):
         w, lam = x[:-1], x[-1]
         k = uniform_index(rng, 0, model.target.size)
-        loss = sample_loss(model, k, w)
+        loss = row_loss(model, k, w)
         track, step = solver.track / (1.0 + t / 1000.0) ** 0.5, solver.step / (1.0 + t / 1000.0) ** 0.5
         log_u = np.logaddexp(np.log1p(-track) + log_u, np.log(track) + loss / lam)
         weight = np.exp(loss / lam - log_u)
         for j in range(grad.size):
             grad[j] = 0.0
-        add_sample_grad(model, k, w, weight, grad[:-1])
+        row_vjp(model, k, w, weight, grad[:-1])
         grad[-1] = solver.radius + log_u - weight * loss / lam
         for j in range(x.size):
             x[j] -= step * grad[j]

@@ -7,11 +7,11 @@ from tests.conftest import table
 from xrisk.compile import uncompiled
 from xrisk.data.rows import frozen
 from xrisk.inner import Groups, LinearModel, Samples, SoftmaxModel, as_rows
-from xrisk.inner.numbered import add_sample, draw_part, sample_range, sample_share, sample_slopes
 from xrisk.inner.oracle import (
     batch_value,
     batch_vjp,
     draw,
+    draw_part,
     exact_values,
     exact_vjp,
     inner_count,
@@ -20,6 +20,10 @@ from xrisk.inner.oracle import (
     inner_shares,
     inner_smoothness,
     new_batch,
+    sample_range,
+    sample_share,
+    sample_slopes,
+    sample_vjp,
 )
 from xrisk.inner.passes import (
     Scores,
@@ -112,7 +116,7 @@ def test_a_sample_of_a_row_is_the_row():
     np.testing.assert_allclose(grad, jacobian(g, SmoothedTerms(0.0), scores_only(g, scores_at(g, W)))[7])
     assert sample_slopes(g, 7, W, slopes) == pytest.approx(losses[7, 0])
     again = np.zeros(4)
-    add_sample(g, 7, slopes, 1.0, again)
+    sample_vjp(g, 7, slopes, 1.0, again)
     np.testing.assert_allclose(again, grad)
     assert (*sample_range(g, 7), sample_share(g, 7, 7)) == (7, 8, 1.0)
     assert draw_part(g, 9, 0, batch).rows[0] == 9

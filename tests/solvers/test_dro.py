@@ -27,6 +27,7 @@ from xrisk.functions import (
     WithMasses,
     risk_weights,
 )
+from xrisk.functions.row_risks import largest_temperature
 from xrisk.inner import LinearModel, Samples, SoftmaxModel, as_rows, exact_values
 from xrisk.run.checkpoint import leaves
 from xrisk.solvers import (
@@ -47,7 +48,7 @@ from xrisk.solvers import (
     MomentumSGD,
 )
 from xrisk.solvers.dro.accmda import onto_kl_ball
-from xrisk.solvers.shared.rows import largest_temperature, storm_scale
+from xrisk.solvers.shared.temperature import storm_scale
 
 BALL = {"radius": 0.2, "low": 0.05, "first": 0.7}
 STEPS = {"step": 0.1, "temperature_step": 0.05, "track": 0.3}

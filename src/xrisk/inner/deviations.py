@@ -10,8 +10,16 @@ from xrisk.functions.loss import AffineLoss
 from xrisk.inner.affine import affine_batches
 from xrisk.inner.groups import Groups
 from xrisk.inner.models import LinearModel
-from xrisk.inner.numbered import draw_part, sample_range
-from xrisk.inner.oracle import draw, inner_count, inner_samples, inner_size, sample_lipschitz, uniform_index
+from xrisk.inner.oracle import (
+    draw,
+    draw_part,
+    inner_count,
+    inner_samples,
+    inner_size,
+    sample_lipschitz,
+    sample_range,
+    uniform_index,
+)
 from xrisk.inner.passes import as_linear_groups
 
 ALL_PAIRS = 4000  # rows at the most of which every difference is looked at

@@ -11,8 +11,17 @@ from xrisk.generic import generic
 from xrisk.inner.affine import affine_batches
 from xrisk.inner.groups import Groups
 from xrisk.inner.models import LinearModel
-from xrisk.inner.numbered import draw_part, has_parts, sample_range
-from xrisk.inner.oracle import draw, inner_count, inner_samples, inner_size, sample_lipschitz, uniform_index
+from xrisk.inner.oracle import (
+    draw,
+    draw_part,
+    has_parts,
+    inner_count,
+    inner_samples,
+    inner_size,
+    sample_lipschitz,
+    sample_range,
+    uniform_index,
+)
 from xrisk.inner.passes import as_linear_groups
 
 CHUNK = 2**16  # transitions looked at together
@@ -192,7 +201,7 @@ def _(g, i, rng, batch):
 
 
 @has_parts.of(Transitions)
-def _(g):
+def _(g, size):
     return transition_at.implemented(g.law)
 
 

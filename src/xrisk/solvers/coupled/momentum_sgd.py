@@ -11,7 +11,7 @@ from xrisk.solvers.base import AS_STATED, prepare_as_stated
 from xrisk.solvers.card import POOLED, MethodCard
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
-from xrisk.solvers.shared.rows import EQUAL_MASSES
+from xrisk.solvers.shared.single_rows import EQUAL_MASSES
 from xrisk.solvers.shared.tracking import average_into
 
 

@@ -6,8 +6,17 @@ import numpy as np
 from numba.extending import register_jitable
 
 from xrisk.functions import prox, risk_is_support, risk_project, risk_weights
-from xrisk.inner.numbered import draw_part, part_count, sample_parts
-from xrisk.inner.oracle import Oracles, batch_value, batch_vjp, inner_count, new_batch, uniform_index
+from xrisk.inner.oracle import (
+    Oracles,
+    batch_value,
+    batch_vjp,
+    draw_part,
+    inner_count,
+    new_batch,
+    part_count,
+    sample_parts,
+    uniform_index,
+)
 from xrisk.problem import Problem
 from xrisk.solvers.base import AS_STATED, prepare_as_stated
 from xrisk.solvers.card import IN_PARTS, RISK, SMOOTH_INNER, STRONGLY_CONVEX, MethodCard
