@@ -72,7 +72,6 @@ def _(g, i, rng, batch):
         for j in range(row.size):
             row[j] -= g.rows[k, j] / batch.size
     batch.shift[0] = 0.0
-    return batch
 
 
 @sample_range.of(Deviations)
@@ -89,7 +88,6 @@ def _(g, i, first, batch):
         for j in range(row.size):
             row[j] -= g.rows[k, j] / batch.size
     batch.shift[0] = 0.0
-    return batch
 
 
 @as_linear_groups.of(Deviations)

@@ -142,7 +142,6 @@ def _(g, i, rng, batch):
         low, high = g.offsets[i * g.dim + j], g.offsets[i * g.dim + j + 1]
         for b in range(j * size, (j + 1) * size):
             place_row(g, uniform_index(rng, low, high), size, batch, b)
-    return batch
 
 
 @draw_part.of(Groups)
@@ -154,7 +153,6 @@ def _(g, i, first, batch):
             place_row(g, min(low + first + b, high - 1), size, batch, j * size + b)
             if low + first + b >= high:
                 batch.weights[j * size + b] = 0.0
-    return batch
 
 
 @batch_value.of(Groups)

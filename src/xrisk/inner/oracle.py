@@ -50,12 +50,12 @@ def new_batch(g, size):
 
 @generic
 def draw(g, i, rng, batch):
-    """Draw samples of gᵢ into ``batch`` and return it."""
+    """Draw samples of gᵢ into ``batch``."""
 
 
 @generic
 def draw_part(g, i, first, batch):
-    """Write the samples first, first + 1, … of gᵢ into ``batch`` and return it; places beyond the last weigh nothing.
+    """Write the samples first, first + 1, … of gᵢ into ``batch``; places beyond the last weigh nothing.
 
     For a batch of B, gᵢ is the sum of gᵢ(w; part) over the parts that begin at 0, B, 2B, …, times B over the number of
     its samples.

@@ -155,7 +155,6 @@ def _(g, i, rng, batch):
     for b in range(batch.rows.size):
         batch.rows[b] = g.inner[uniform_index(rng, 0, g.inner.size)]
         fetch_row(g.rows, batch.rows[b])
-    return batch
 
 
 @sample_range.of(Pairs)
@@ -172,7 +171,6 @@ def _(g, size):  # a batch has no weights: places beyond the last sample could n
 def _(g, i, first, batch):
     batch.rows[0] = g.inner[first]
     fetch_row(g.rows, batch.rows[0])
-    return batch
 
 
 @batch_value.of(Pairs)
@@ -307,7 +305,6 @@ def _(g, i, rng, batch):
     for b in range(batch.outer.size):
         batch.outer[b] = g.pairs.outer[uniform_index(rng, 0, g.pairs.outer.size)]
         batch.inner[b] = g.pairs.inner[uniform_index(rng, 0, g.pairs.inner.size)]
-    return batch
 
 
 @batch_value.of(PooledPairs)

@@ -111,13 +111,11 @@ def _(g, i, batch, b):
 @draw.of(Samples)
 def _(g, i, rng, batch):  # there is one sample
     place_block(g, i, batch, 0)
-    return batch
 
 
 @draw_part.of(Samples)
 def _(g, i, first, batch):
     place_block(g, i, batch, 0)
-    return batch
 
 
 @batch_value.of(Samples)

@@ -89,7 +89,7 @@ def _(g, size):
 
 @draw.of(Shifted)
 def _(g, i, rng, batch):
-    return draw(g.inner, i, rng, batch)
+    draw(g.inner, i, rng, batch)
 
 
 @sample_range.of(Shifted)
@@ -104,7 +104,7 @@ def _(g, size):
 
 @draw_part.of(Shifted)
 def _(g, i, first, batch):
-    return draw_part(g.inner, i, first, batch)
+    draw_part(g.inner, i, first, batch)
 
 
 @batch_value.of(Shifted)

@@ -117,7 +117,7 @@ def _(g, size):
 
 @draw.of(Tail)
 def _(g, i, rng, batch):
-    return draw(g.pairs, i, rng, batch)
+    draw(g.pairs, i, rng, batch)
 
 
 @tail_share.of(Tail)

@@ -197,7 +197,6 @@ def _(g, i, rng, batch):
         for j in range(row.size):
             row[j] = (row[j] if b > 0 else g.features[i, j]) - factor * g.features[successor, j]
     batch.shift[0] = shift
-    return batch
 
 
 @has_parts.of(Transitions)
@@ -225,7 +224,6 @@ def _(g, i, first, batch):
             for j in range(row.size):
                 row[j] -= weight * g.discount * g.features[successor, j]
     batch.shift[0] = shift
-    return batch
 
 
 @as_linear_groups.of(Transitions)

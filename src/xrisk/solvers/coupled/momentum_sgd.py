@@ -101,7 +101,7 @@ def momentumsgd_steps(problem, state, solver, n_steps, rng):
         step = rate(solver.step, t)
         for j in range(w.size):
             v[j] *= solver.inertia
-        batch = draw(g, 0, rng, batch)
+        draw(g, 0, rng, batch)
         batch_vjp(g, 0, w, batch, one, 1.0, v)
         for j in range(w.size):
             w[j] -= step * v[j]

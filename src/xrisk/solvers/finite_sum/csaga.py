@@ -129,7 +129,7 @@ def csaga_steps(problem, state, solver, n_steps, rng):
             chosen[b] = uniform_index(rng, 0, count)
             first = is_new(chosen, b)
             for i in range(n):
-                batch = draw_part(g, i, chosen[b], batch)
+                draw_part(g, i, chosen[b], batch)
                 batch_values(g, i, w, anchors[chosen[b]], batch, value, value_old)
                 u[i, 0] += part * (value[0] - value_old[0])
                 change[i, 0] += (value[0] - value_old[0]) / count if first else 0.0
@@ -167,7 +167,7 @@ def reduce_jacobians(g, w, anchors, chosen, b, slopes, jacobians, batch, part, v
     for i in range(n):
         for j in range(v.size):
             difference[j] = 0.0
-        batch = draw_part(g, i, chosen[b], batch)
+        draw_part(g, i, chosen[b], batch)
         batch_vjp(g, i, w, batch, one, 1.0, difference)
         batch_vjp(g, i, anchors[chosen[b]], batch, one, -1.0, difference)
         for j in range(v.size):

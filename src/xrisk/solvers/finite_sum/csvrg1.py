@@ -139,12 +139,12 @@ def compositionalsvrg1_steps(problem, state, solver, n_steps, rng):
     for t in range(t0, t0 + n_steps):
         step = rate(solver.step, t)
         i = uniform_index(rng, 0, n)
-        batch = draw(g, i, rng, batch)
+        draw(g, i, rng, batch)
         reduced_value(g, i, w, w_hat, batch, means, value, value_hat)
         block_slope(f, value, y)
         for j in range(d):
             v[j] = full[j]
-        one = draw(g, i, rng, one)
+        draw(g, i, rng, one)
         batch_vjp(g, i, w, one, y, 1.0, v)
         batch_vjp(g, i, w_hat, one, y_hat[i], -1.0, v)
         for j in range(d):

@@ -150,7 +150,7 @@ def snapshot_oracles(problem: Problem, solver: Any, t: int) -> Oracles:
 def add_reduced(g, i, w, w_hat, batch, jacobian, y, y_hat, rng, v):
     """Add (Jᵢ(w; 𝓑) − Jᵢ(ŵ; 𝓑) + J̄ᵢ)ᵀy − J̄ᵢᵀŷ to ``v`` (d), with a new batch 𝓑 in the room of ``batch``."""
     if not inner_is_affine(g):  # else what is added here is what is subtracted
-        batch = draw(g, i, rng, batch)
+        draw(g, i, rng, batch)
         batch_vjp(g, i, w, batch, y, 1.0, v)
         batch_vjp(g, i, w_hat, batch, y, -1.0, v)
     add_jacobian(jacobian, y, 1.0, v)
@@ -167,7 +167,7 @@ def compositionalsvrg2_steps(problem, state, solver, n_steps, rng):
     for t in range(t0, t0 + n_steps):
         step = rate(solver.step, t)
         i = uniform_index(rng, 0, n)
-        batch = draw(g, i, rng, batch)
+        draw(g, i, rng, batch)
         reduced_value(g, i, w, w_hat, batch, means, value, value_hat)
         block_slope(f, value, y)
         for j in range(d):

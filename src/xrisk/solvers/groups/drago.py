@@ -144,7 +144,7 @@ def fill_tables(g, state, parts, batch):
     group, first, share = parts
     value, one = np.empty(1), np.ones(1)
     for k in range(group.size):
-        batch = draw_part(g, group[k], first[k], batch)
+        draw_part(g, group[k], first[k], batch)
         batch_value(g, group[k], state.w, batch, value)
         batch_vjp(g, group[k], state.w, batch, one, 1.0, state.grads[k])
         state.values[k] = value[0]
@@ -184,15 +184,15 @@ def drago_steps(problem, state, solver, n_steps, rng):
             grads[last, b] = fresh[b]
             fresh[b] = 0.0
         weights[last] = q[group[last]]
-        batch = draw_part(g, group[i], first[i], batch)
+        draw_part(g, group[i], first[i], batch)
         batch_vjp(g, group[i], w, batch, one, weight * q[group[i]], v)
         for b in range(w.size):
             w[b] -= step * v[b]
         prox(r, w, step)
-        batch = draw_part(g, group[j], first[j], batch)
+        draw_part(g, group[j], first[j], batch)
         batch_value(g, group[j], w, batch, value)
         change = theta * parts * share[j] * (value[0] - values[j])
-        batch = draw_part(g, group[k], first[k], batch)
+        draw_part(g, group[k], first[k], batch)
         batch_value(g, group[k], w, batch, value)
         batch_vjp(g, group[k], w, batch, one, 1.0, fresh)
         u[group[k]] += share[k] * (value[0] - values[k])
