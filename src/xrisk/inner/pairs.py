@@ -199,9 +199,9 @@ def _(g, i, w, batch, y, scale, grad):
     if y[0] == 0.0:
         return
     own, part, total = row_dot(g.rows, g.outer[i], w), scale * y[0] * g.side / batch.rows.size, 0.0
-    rows_dot(g.rows, batch.rows, w, batch.scores)
+    rows_dot(g.rows, batch.rows, w, batch.coefs)  # scores, whose places their coefficients take
     for b in range(batch.rows.size):
-        slope = part * loss_slope(g.loss, g.side * (own - batch.scores[b]), 1.0)
+        slope = part * loss_slope(g.loss, g.side * (own - batch.coefs[b]), 1.0)
         batch.coefs[b] = -slope
         total += slope
     add_rows(g.rows, batch.rows, batch.coefs, grad)

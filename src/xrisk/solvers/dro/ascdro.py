@@ -137,8 +137,8 @@ def ascdro_steps(problem, state, solver, n_steps, rng):
         draw_rows(g, rho, rng, batch)
         batch_losses(g, w, batch, batch.losses)
         batch_losses(g, w_prev, batch, losses_prev)
-        here, there = log_mean_exp(batch.losses, batch.weights, lam), log_mean_exp(losses_prev, batch.weights, lam_prev)
-        m, kept, there, fell = storm_scale(m, norm(q), here, there, rate(solver.track, t) if t > 0 else 1.0)
+        new, old = log_mean_exp(batch.losses, batch.weights, lam), log_mean_exp(losses_prev, batch.weights, lam_prev)
+        m, kept, old, fell = storm_scale(m, norm(q), new, old, rate(solver.track, t) if t > 0 else 1.0)
         guarded += fell
         total = tilt(batch.losses, batch.weights, lam, m, batch.scales)
         fill_zero(grad)
@@ -147,7 +147,7 @@ def ascdro_steps(problem, state, solver, n_steps, rng):
         grad[-1] = -mean_loss(batch.losses, batch.scales) / lam
         for j in range(x.size):
             q[j] = kept * q[j] + grad[j] / lam
-        tilt(losses_prev, batch.weights, lam_prev, there, batch.scales)
+        tilt(losses_prev, batch.weights, lam_prev, old, batch.scales)
         fill_zero(grad)
         batch_losses_vjp(g, w_prev, batch, batch.scales, grad[:-1])
         grad[-1] = -mean_loss(losses_prev, batch.scales) / lam_prev

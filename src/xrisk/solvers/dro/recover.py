@@ -107,8 +107,8 @@ def recover_steps(problem, state, solver, n_steps, rng):
         draw_rows(g, rho, rng, batch)
         batch_losses(g, w, batch, batch.losses)
         batch_losses(g, w_prev, batch, losses_prev)
-        here, there = log_mean_exp(batch.losses, batch.weights, lam), log_mean_exp(losses_prev, batch.weights, lam)
-        m, kept, there, fell = storm_scale(m, norm(v), here, there, rate(solver.track, t) if t > 0 else 1.0)
+        new, old = log_mean_exp(batch.losses, batch.weights, lam), log_mean_exp(losses_prev, batch.weights, lam)
+        m, kept, old, fell = storm_scale(m, norm(v), new, old, rate(solver.track, t) if t > 0 else 1.0)
         guarded += fell
         total = tilt(batch.losses, batch.weights, lam, m, batch.scales)
         fill_zero(grad)
@@ -116,7 +116,7 @@ def recover_steps(problem, state, solver, n_steps, rng):
         steepest = max(steepest, norm(grad) / total) if total > 0.0 else steepest
         for j in range(w.size):
             v[j] = kept * v[j] + grad[j]
-        tilt(losses_prev, batch.weights, lam, there, batch.scales)
+        tilt(losses_prev, batch.weights, lam, old, batch.scales)
         fill_zero(grad)
         batch_losses_vjp(g, w_prev, batch, batch.scales, grad)
         for j in range(w.size):

@@ -38,10 +38,11 @@ def log_mean_exp(losses, factors, lam):
 
 @register_jitable
 def log_average(old, new, weight):
-    """log( (1 − weight) eᵒˡᵈ + weight eⁿᵉʷ )."""
+    """log( (1 − weight) eᵒˡᵈ + weight eⁿᵉʷ ), the larger one taken out."""
     if weight >= 1.0:
         return new
-    return np.logaddexp(math.log1p(-weight) + old, math.log(weight) + new)
+    top = max(old, new)
+    return top + math.log((1.0 - weight) * math.exp(old - top) + weight * math.exp(new - top))
 
 
 @register_jitable
@@ -77,20 +78,20 @@ def temperature_slope(radius, losses, scales, lam, sigma):
 
 
 @register_jitable
-def storm_scale(m, size, here, there, beta):
-    """(m⁺, kept, there, guarded): how STORM's e^m goes on from the log means ``here`` and ``there`` of one batch.
+def storm_scale(m, size, new, old, beta):
+    """(m⁺, kept, old, guarded): how STORM's e^m goes on from the log means of one batch at the new and the old point.
 
-    s⁺ = e^here + (1 − β)(e^m − e^there) may be negative; it is kept above β e^here, and ``guarded`` says that it had
-    to be. ``kept`` is the factor (1 − β)e^{m − m⁺} of what is tracked beside it, and the new ``there`` such that the
-    old point counts (1 − β)e^{v/λ − m⁺}. Where these terms are e³⁰ times s⁺, or what is tracked is of a ``size`` beyond
-    use, nothing but rounding is left of them: the batch stands alone.
+    s⁺ = eⁿᵉʷ + (1 − β)(e^m − eᵒˡᵈ) may be negative; it is kept above β eⁿᵉʷ, and ``guarded`` says that it had to be.
+    ``kept`` is the factor (1 − β)e^{m − m⁺} of what is tracked with it, and the ``old`` that is returned is such that
+    the old point counts (1 − β)e^{v/λ − m⁺}. Where these terms are e³⁰ times s⁺, or what is tracked is of a ``size``
+    beyond use, nothing but rounding is left of them: the batch stands alone.
     """
-    top, floor = max(here, m, there), math.log(beta) + here
+    top, floor = max(new, m, old), math.log(beta) + new
     if beta >= 1.0:
-        return here, 0.0, np.inf, 0
-    s = math.exp(here - top) + (1.0 - beta) * (math.exp(m - top) - math.exp(there - top))
+        return new, 0.0, np.inf, 0
+    s = math.exp(new - top) + (1.0 - beta) * (math.exp(m - top) - math.exp(old - top))
     after = max(top + math.log(s), floor) if s > 0.0 else floor
     guarded = 0 if s > 0.0 and top + math.log(s) >= floor else 1
     if top - after > 30.0 or not size < 1e100:
-        return here, 0.0, np.inf, 1
+        return new, 0.0, np.inf, 1
     return after, (1.0 - beta) * math.exp(m - after), after - math.log1p(-beta), guarded
