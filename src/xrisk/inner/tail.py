@@ -279,9 +279,9 @@ def top_weights(u: np.ndarray, size: float) -> np.ndarray:
         size = round(size)
     rank = min(max(int(np.ceil(size)), 1), u.size)
     edge = np.partition(u, u.size - rank)[u.size - rank]
-    above, equal = u > edge, u == edge
-    left = max(1.0 - np.count_nonzero(above) / size, 0.0)
-    return above / size + equal * (left / max(int(np.count_nonzero(equal)), 1))
+    upper, equal = u > edge, u == edge
+    left = max(1.0 - np.count_nonzero(upper) / size, 0.0)
+    return upper / size + equal * (left / max(int(np.count_nonzero(equal)), 1))
 
 
 class Corner(NamedTuple):

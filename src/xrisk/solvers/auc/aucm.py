@@ -121,24 +121,24 @@ def aucm_steps(problem, state, solver, n_steps, rng):
     g, r, d = problem.inner, problem.penalty, x.size - 2
     batch_i, batch_j, grad = new_batch(g, solver.blocks), new_batch(g, solver.batch), np.empty(x.size)
     for t in range(t0, t0 + n_steps):
-        step, a, b, mean, mean_below = rate(solver.step, t), x[d], x[d + 1], 0.0, 0.0
+        step, a, b, mean_i, mean_j = rate(solver.step, t), x[d], x[d + 1], 0.0, 0.0
         draw_pairs(g, x[:d], order, batch_i, batch_j, rng)
         for k in range(solver.blocks):
             batch_i.coefs[k] = 2.0 * (batch_i.scores[k] - a - alpha) / solver.blocks
-            mean += batch_i.scores[k] / solver.blocks
+            mean_i += batch_i.scores[k] / solver.blocks
         for k in range(solver.batch):
             batch_j.coefs[k] = 2.0 * (batch_j.scores[k] - b + alpha) / solver.batch
-            mean_below += batch_j.scores[k] / solver.batch
+            mean_j += batch_j.scores[k] / solver.batch
         for j in range(x.size):
             grad[j] = solver.strength * (x[j] - x_bar[j])
         batch_scores_vjp(g, batch_i, grad[:d])
         batch_scores_vjp(g, batch_j, grad[:d])
-        grad[d] += 2.0 * (a - mean)
-        grad[d + 1] += 2.0 * (b - mean_below)
+        grad[d] += 2.0 * (a - mean_i)
+        grad[d + 1] += 2.0 * (b - mean_j)
         average_into(v, grad, rate(solver.momentum, t) if t > 0 else 1.0)
         for j in range(x.size):
             x[j] -= step * v[j]
         prox(r, x[:d], step)
-        alpha = max(alpha + 2.0 * step * (solver.margin + mean_below - mean - alpha), 0.0)
+        alpha = max(alpha + 2.0 * step * (solver.margin + mean_j - mean_i - alpha), 0.0)
         average_into(x_mean, x, 1.0 / (t + 1 - first))
     return AUCMState(x, float(alpha), v, x_bar, x_mean, order, first, t0 + n_steps)

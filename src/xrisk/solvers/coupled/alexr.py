@@ -48,7 +48,7 @@ from xrisk.solvers.shared.mirror import (
     mirror_start,
     mirror_step,
 )
-from xrisk.solvers.shared.pairing import FreshBatch, SameBatch, draws_again, looks_back
+from xrisk.solvers.shared.pairing import FreshBatch, SameBatch, draws_twice, looks_back
 
 DISTANCE = "in (μ/2)‖x − x*‖²"
 CONVEX_RATE = "convex √(n/S)/ε + nσ₀²/(BSε²) + σ₁²/(Bε²) + δ²/(Sε²), with a kink in g + 1/ε², in the objective"
@@ -180,7 +180,7 @@ class ALEXR(NamedTuple):
         check_bounds(problem, self.threshold)
         problem, solver = prepare_coupled(coupled(problem, self.threshold), self)
         mirror_check(self.mirror, problem.outer)
-        if not draws_again.implemented(self.pairing) or looks_back(self.pairing):
+        if not draws_twice.implemented(self.pairing) or looks_back(self.pairing):
             raise TypeError(f"pairing must be FreshBatch() or SameBatch(), got {self.pairing!r}")
         return problem, solver
 
@@ -258,7 +258,7 @@ def alexr_steps(problem, state, solver, n_steps, rng):
     m = inner_dim(g)
     u, u_prev, y, grad = np.empty(m), np.empty(m), np.empty(m), np.empty(w.size)
     batch = new_batch(g, solver.batch)
-    batch_grad = new_batch(g, solver.batch) if draws_again(solver.pairing) else batch
+    batch_grad = new_batch(g, solver.batch) if draws_twice(solver.pairing) else batch
     for t in range(t0, t0 + n_steps):
         step, tau = rate(solver.step, t), 1.0 / rate(solver.dual_step, t)
         for j in range(w.size):
@@ -269,7 +269,7 @@ def alexr_steps(problem, state, solver, n_steps, rng):
             i = order[a]
             if a == 0 or not shares_batch(g):
                 draw(g, i, rng, batch)
-                if draws_again(solver.pairing):
+                if draws_twice(solver.pairing):
                     draw(g, i, rng, batch_grad)
             if solver.theta == 0.0:
                 batch_value(g, i, w, batch, u)

@@ -19,7 +19,7 @@ from xrisk.solvers.base import COUPLED
 from xrisk.solvers.card import LIPSCHITZ_OUTER, SMOOTH_INNER, SMOOTH_OUTER, MethodCard
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
-from xrisk.solvers.shared.pairing import FreshBatch, SameBatch, draws_again, looks_back
+from xrisk.solvers.shared.pairing import FreshBatch, SameBatch, draws_twice, looks_back
 from xrisk.solvers.shared.tracking import assign, average_into, next_block
 
 
@@ -119,7 +119,7 @@ class SOX(NamedTuple):
         "sox-momentum": SOX(momentum=0.1),
         "sox-same": SOX(pairing=SameBatch()),
     },
-    pairing=draws_again,
+    pairing=draws_twice,
 )
 def sox_steps(problem, state, solver, n_steps, rng):
     w, u, seen, v, w_mean, order, t0 = state
@@ -127,7 +127,7 @@ def sox_steps(problem, state, solver, n_steps, rng):
     m = inner_dim(g)
     value, y, grad = np.empty(m), np.empty(m), np.empty(w.size)
     batch = new_batch(g, solver.batch)
-    batch_grad = new_batch(g, solver.batch) if draws_again(solver.pairing) else batch
+    batch_grad = new_batch(g, solver.batch) if draws_twice(solver.pairing) else batch
     for t in range(t0, t0 + n_steps):
         step, track, momentum = rate(solver.step, t), rate(solver.track, t), rate(solver.momentum, t)
         for j in range(w.size):
@@ -136,7 +136,7 @@ def sox_steps(problem, state, solver, n_steps, rng):
             i = next_block(order, a, rng)
             if a == 0 or not shares_batch(g):
                 draw(g, i, rng, batch)
-                if draws_again(solver.pairing):
+                if draws_twice(solver.pairing):
                     draw(g, i, rng, batch_grad)
             batch_value(g, i, w, batch, value)
             if not seen[i]:

@@ -139,13 +139,13 @@ def rows_between(batch, low, high):
 def fastdromlmc_steps(problem, state, solver, n_steps, rng):
     w, v, w_mean, rows, t0 = state
     g, rho, r = problem
-    room, grad = new_batch(g, solver.batch * 2**solver.levels), np.empty(w.size)
+    memory, grad = new_batch(g, solver.batch * 2**solver.levels), np.empty(w.size)
     for t in range(t0, t0 + n_steps):
         step = rate(solver.step, t)
         level, chance = drawn_level(solver.levels, rng)
         m = solver.batch * 2**level
         rows += m
-        batch = rows_between(room, 0, m)
+        batch = rows_between(memory, 0, m)
         draw_rows(g, rho, rng, batch)
         batch_losses(g, w, batch, batch.losses)
         fill_zero(batch.scales)

@@ -6,7 +6,7 @@ from xrisk.generic import generic
 
 
 @generic
-def draws_again(pairing):
+def draws_twice(pairing):
     """Whether the Jacobian is sampled on a batch of its own."""
 
 
@@ -27,9 +27,9 @@ class SameBatch(NamedTuple):
     """The Jacobian on the same batch, 𝓑̃ = 𝓑; SOX takes ∇f at the new uᵢ (the authors' code)."""
 
 
-draws_again.of(FreshBatch)(lambda pairing: True)
-draws_again.of(OldValue)(lambda pairing: False)
-draws_again.of(SameBatch)(lambda pairing: False)
+draws_twice.of(FreshBatch)(lambda pairing: True)
+draws_twice.of(OldValue)(lambda pairing: False)
+draws_twice.of(SameBatch)(lambda pairing: False)
 looks_back.of(FreshBatch)(lambda pairing: False)
 looks_back.of(OldValue)(lambda pairing: True)
 looks_back.of(SameBatch)(lambda pairing: False)

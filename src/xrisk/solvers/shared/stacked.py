@@ -6,9 +6,9 @@ from xrisk.inner.oracle import batch_vjp
 
 
 @register_jitable
-def add_jvp(g, i, w, batch, direction, room, out):
-    """Add Jᵢ(w; batch)·direction to ``out`` (m): a gradient per component, ``room`` is (unit vector (m), (d))."""
-    unit, grad = room
+def add_jvp(g, i, w, batch, direction, memory, out):
+    """Add Jᵢ(w; batch)·direction to ``out`` (m): a gradient per component, ``memory`` is (unit vector (m), (d))."""
+    unit, grad = memory
     for k in range(out.size):
         unit[k] = 1.0
         for j in range(grad.size):
