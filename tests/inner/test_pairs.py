@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 
 from tests.conftest import table
-from tests.drawing import drawn
+from tests.drawing import drawn, drawn_part
 from xrisk.functions import ExponentialLoss, HingeLoss, Logistic, Squared, SquaredHinge
 from xrisk.inner import (
     Dense,
@@ -17,6 +17,7 @@ from xrisk.inner import (
     batch_vjp,
     exact_values,
     exact_vjp,
+    has_parts,
     inner_lipschitz,
     inner_smoothness,
     new_batch,
@@ -90,6 +91,20 @@ def test_a_batch_of_all_rows_is_the_mean():
     batch = new_batch(g, BELOW.size)._replace(rows=BELOW)
     batch_value(g, 3, W, batch, out)
     assert out[0] == pytest.approx(values(g, W)[3], rel=1e-13)
+
+
+def test_samples_by_number_are_those_of_the_mean():
+    g, batch, out = pairs(), new_batch(pairs(), 1), np.empty(1)
+    losses = []
+    for j in range(BELOW.size):
+        batch_value(g, 3, W, drawn_part(g, 3, j, batch), out)
+        losses.append(out[0])
+    assert np.mean(losses) == pytest.approx(values(g, W)[3], rel=1e-13)
+
+
+def test_samples_by_number_come_one_at_a_time():
+    assert has_parts(pairs(), 1)
+    assert not has_parts(pairs(), 2)
 
 
 @pytest.mark.parametrize("side", [1.0, -1.0])

@@ -64,7 +64,7 @@ def draw_part(g, i, first, batch):
 
 @generic
 def has_parts(g, size):
-    """Whether `draw_part` takes ``size`` samples: whether it is implemented, for what ``g`` is made of too."""
+    """Whether `draw_part` takes ``size`` samples at a time: by default, whether it is implemented."""
 
 
 @has_parts.otherwise

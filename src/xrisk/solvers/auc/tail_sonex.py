@@ -154,7 +154,7 @@ def tailsonex_steps(problem, state, solver, n_steps, rng):
     g, rho, r = problem
     theta0, theta1 = rho.alpha, tail_share(g)
     batch_i, batch_j, batch_j2 = new_batch(g, solver.blocks), new_batch(g, solver.batch), new_batch(g, solver.batch)
-    above_prev, below_prev, grad = same_rows(batch_i), same_rows(batch_j), np.empty(w.size)
+    batch_i_prev, batch_j_prev, grad = same_rows(batch_i), same_rows(batch_j), np.empty(w.size)
     for t in range(t0, t0 + n_steps):
         step, beta, track = rate(solver.step, t), rate(solver.tail_step, t), rate(solver.track, t)
         correction = correction_weight(solver.correction, track, order.size, solver.blocks)
@@ -162,13 +162,13 @@ def tailsonex_steps(problem, state, solver, n_steps, rng):
         draw(g, order[0], rng, batch_j2)
         batch_scores(g, w, batch_j2)
         if corrects(solver.correction):
-            batch_scores(g, w_prev, above_prev)
-            batch_scores(g, w_prev, below_prev)
+            batch_scores(g, w_prev, batch_i_prev)
+            batch_scores(g, w_prev, batch_j_prev)
         mean_d = 0.0
         for a in range(solver.blocks):
             i = order[a]
             value = tail_value(g, batch_i.scores[a], batch_j, tails.s[i])
-            value_prev = past_value(g, solver.correction, tails, i, t, above_prev.scores[a], below_prev)
+            value_prev = past_value(g, solver.correction, tails, i, t, batch_i_prev.scores[a], batch_j_prev)
             track_tail(tails, i, value, value_prev, track, correction)
             d = clip((tails.u[i] - level) / solver.nu, 0.0, 1.0 / theta0)
             hits = add_tail_slopes(g, batch_i, a, batch_j2, tails.s[i], d / solver.blocks)

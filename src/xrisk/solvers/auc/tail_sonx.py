@@ -148,19 +148,19 @@ def tailsonx_steps(problem, state, solver, n_steps, rng):
     g, rho, r = problem
     theta0, theta1 = rho.alpha, tail_share(g)
     batch_i, batch_j, grad = new_batch(g, solver.blocks), new_batch(g, solver.batch), np.empty(w.size)
-    above_prev, below_prev = same_rows(batch_i), same_rows(batch_j)
+    batch_i_prev, batch_j_prev = same_rows(batch_i), same_rows(batch_j)
     for t in range(t0, t0 + n_steps):
         step, beta, track = rate(solver.step, t), rate(solver.tail_step, t), rate(solver.track, t)
         correction = correction_weight(solver.correction, track, order.size, solver.blocks)
         draw_pairs(g, w, order, batch_i, batch_j, rng)
         if corrects(solver.correction):
-            batch_scores(g, w_prev, above_prev)
-            batch_scores(g, w_prev, below_prev)
+            batch_scores(g, w_prev, batch_i_prev)
+            batch_scores(g, w_prev, batch_j_prev)
         mean_d = 0.0
         for a in range(solver.blocks):
             i = order[a]
             value = tail_value(g, batch_i.scores[a], batch_j, tails.s[i])
-            value_prev = past_value(g, solver.correction, tails, i, t, above_prev.scores[a], below_prev)
+            value_prev = past_value(g, solver.correction, tails, i, t, batch_i_prev.scores[a], batch_j_prev)
             old = track_tail(tails, i, value, value_prev, track, correction)
             d = 1.0 / theta0 if old > level else 0.0
             hits = add_tail_slopes(g, batch_i, a, batch_j, tails.s[i], d / solver.blocks)
