@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse
 from numba import njit
 
+from tests.drawing import drawn
 from xrisk import Problem
 from xrisk.applications import bellman
 from xrisk.data.rows import frozen
@@ -68,7 +69,7 @@ def samples(g, i, size, repeats, seed=0):
     rng, room, out = np.random.default_rng(seed), new_batch(g, size), np.empty(1)
     found = np.empty(repeats)
     for k in range(repeats):
-        room = draw(g, i, rng, room)
+        draw(g, i, rng, room)
         batch_value(g, i, W, room, out)
         found[k] = out[0]
     return found
@@ -90,7 +91,7 @@ def test_a_batch_is_the_mean_of_its_samples(g):
 
 @every_case
 def test_the_gradient_of_a_batch_is_that_of_its_value(g):
-    batch, grad = draw(g, 1, np.random.default_rng(0), new_batch(g, 3)), np.zeros(3)
+    batch, grad = drawn(g, 1, np.random.default_rng(0), new_batch(g, 3)), np.zeros(3)
     batch_vjp(g, 1, W, batch, np.array([2.0]), 0.5, grad)
     at_w, at_zero = np.empty(1), np.empty(1)
     batch_values(g, 1, W, np.zeros(3), batch, at_w, at_zero)
@@ -99,7 +100,7 @@ def test_the_gradient_of_a_batch_is_that_of_its_value(g):
 
 @every_case
 def test_two_points_share_their_samples(g):
-    batch = draw(g, 4, np.random.default_rng(0), new_batch(g, 3))
+    batch = drawn(g, 4, np.random.default_rng(0), new_batch(g, 3))
     both, prev, alone = np.empty(1), np.empty(1), np.empty(1)
     batch_values(g, 4, W, 2 * W, batch, both, prev)
     batch_value(g, 4, 2 * W, batch, alone)
@@ -108,7 +109,7 @@ def test_two_points_share_their_samples(g):
 
 @every_case
 def test_a_block_of_no_weight_has_no_gradient(g):
-    batch, grad = draw(g, 1, np.random.default_rng(0), new_batch(g, 3)), np.zeros(3)
+    batch, grad = drawn(g, 1, np.random.default_rng(0), new_batch(g, 3)), np.zeros(3)
     batch_vjp(g, 1, W, batch, np.zeros(1), 0.5, grad)
     np.testing.assert_array_equal(grad, 0.0)
 
@@ -135,8 +136,9 @@ def test_linear_groups_have_the_same_values(g):
     np.testing.assert_allclose(values(same, W), values(g, W), rtol=1e-14)
 
 
-def drawn(g, i, rng, size, w, out):
-    batch = draw(g, i, rng, new_batch(g, size))
+def draw_and_look(g, i, rng, size, w, out):
+    batch = new_batch(g, size)
+    draw(g, i, rng, batch)
     batch_value(g, i, w, batch, out)
 
 
@@ -144,8 +146,8 @@ def drawn(g, i, rng, size, w, out):
 @compiled_case
 def test_compiled_draws_are_those_of_python(g):
     here, there = np.empty(1), np.empty(1)
-    drawn(g, 3, np.random.default_rng(5), 4, W, here)
-    njit(drawn)(g, 3, np.random.default_rng(5), 4, W, there)
+    draw_and_look(g, 3, np.random.default_rng(5), 4, W, here)
+    njit(draw_and_look)(g, 3, np.random.default_rng(5), 4, W, there)
     assert there[0] == pytest.approx(here[0], rel=1e-13)
 
 
@@ -156,7 +158,7 @@ def test_perturbed_values_are_scores_times_minus_the_label():
 
 def test_an_intercept_is_not_perturbed():
     for name in ("sparse", "dropout"):
-        batch = draw(CASES[name], 0, np.random.default_rng(0), new_batch(CASES[name], 2))
+        batch = drawn(CASES[name], 0, np.random.default_rng(0), new_batch(CASES[name], 2))
         assert batch.row[-1] == -1.0
 
 
@@ -173,13 +175,13 @@ def test_a_simulator_has_the_lower_variance():
 def test_successors_of_no_probability_are_never_drawn():
     chain = np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]])
     g = bellman(chain, np.zeros(3), np.eye(3), discount=1.0).inner
-    batch = draw(g, 1, np.random.default_rng(0), new_batch(g, 500))
+    batch = drawn(g, 1, np.random.default_rng(0), new_batch(g, 500))
     np.testing.assert_allclose(batch.row, [0.0, 1.0, -1.0], atol=1e-12)
 
 
 def test_successors_have_their_frequencies():
     g = bellman(P, REWARD, np.eye(5), discount=1.0).inner
-    batch = draw(g, 2, np.random.default_rng(0), new_batch(g, 20_000))
+    batch = drawn(g, 2, np.random.default_rng(0), new_batch(g, 20_000))
     np.testing.assert_allclose(np.eye(5)[2] - batch.row, P[2], atol=0.015)
 
 
@@ -202,4 +204,4 @@ def test_wrong_specs_are_refused(g, sentence):
 def test_a_sampler_must_return_rows(wrong):
     g = CASES["sampler"]._replace(noise=Sampler(wrong, X))
     with pytest.raises(ValueError, match="perturbation must return finite rows of shape"):
-        draw(g, 0, np.random.default_rng(0), new_batch(g, 2))
+        drawn(g, 0, np.random.default_rng(0), new_batch(g, 2))

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from xrisk.inner import Deviations, draw, exact_values, inner_samples, new_batch, sample_lipschitz
-from xrisk.inner.numbered import draw_part, sample_parts, sample_range
+from tests.drawing import drawn, drawn_part
+from xrisk.inner import Deviations, exact_values, inner_samples, new_batch, sample_lipschitz
+from xrisk.inner.oracle import sample_parts, sample_range
 
 RNG = np.random.default_rng(0)
 RETURNS = RNG.standard_normal((7, 3)) + 5.0
@@ -19,7 +20,7 @@ def test_values_are_deviations_from_the_mean():
 
 
 def test_a_batch_is_the_mean_of_differences_of_rows():
-    batch = draw(INNER, 2, np.random.default_rng(1), new_batch(INNER, 1))
+    batch = drawn(INNER, 2, np.random.default_rng(1), new_batch(INNER, 1))
     differences = RETURNS[2] - RETURNS
     assert np.abs(differences - batch.row).sum(axis=1).min() < 1e-12
     assert batch.shift[0] == 0.0
@@ -28,7 +29,7 @@ def test_a_batch_is_the_mean_of_differences_of_rows():
 def test_batches_have_the_right_mean():
     rng, batch, total = np.random.default_rng(2), new_batch(INNER, 4), np.zeros(3)
     for _ in range(4000):
-        total += draw(INNER, 3, rng, batch).row / 4000
+        total += drawn(INNER, 3, rng, batch).row / 4000
     assert total == pytest.approx(INNER.rows[3], abs=0.05)
 
 
@@ -36,7 +37,7 @@ def test_batches_have_the_right_mean():
 def test_parts_add_up(size):
     total, batch = np.zeros(3), new_batch(INNER, size)
     for first in range(0, 7, size):
-        total += draw_part(INNER, 4, first, batch).row * size / 7
+        total += drawn_part(INNER, 4, first, batch).row * size / 7
     assert total == pytest.approx(INNER.rows[4], abs=1e-12)
 
 

@@ -6,6 +6,7 @@ import scipy.sparse
 
 import xrisk
 from tests.conftest import table
+from tests.drawing import drawn
 from xrisk.compile import kernel
 from xrisk.data.rows import add_row, add_rows, fetch_row, row_dot, row_dots, row_norm, rows_dot, rows_dots
 from xrisk.inner import (
@@ -20,7 +21,6 @@ from xrisk.inner import (
     batch_value,
     batch_values,
     batch_vjp,
-    draw,
     exact_values,
     exact_vjp,
     inner_lipschitz,
@@ -123,7 +123,7 @@ def test_batches_are_unbiased(dim, options):
     rng, total, repeats = np.random.default_rng(0), np.zeros(dim), 4000
     room, out = new_batch(g, 4), np.empty(dim)
     for _ in range(repeats):
-        batch_value(g, 1, W, draw(g, 1, rng, room), out)
+        batch_value(g, 1, W, drawn(g, 1, rng, room), out)
         total += out / repeats
     np.testing.assert_allclose(total, values(g, W)[1], rtol=0.05)
 
@@ -131,7 +131,7 @@ def test_batches_are_unbiased(dim, options):
 @pytest.mark.parametrize("dim", [1, 2])
 def test_the_gradient_of_a_batch_is_the_derivative_of_its_value(dim):
     g = inner()._replace(dim=dim)
-    batch = draw(g, 1, np.random.default_rng(0), new_batch(g, 5))
+    batch = drawn(g, 1, np.random.default_rng(0), new_batch(g, 5))
     y, grad, up, down = np.arange(1.0, dim + 1), np.zeros(4), np.empty(dim), np.empty(dim)
     batch_vjp(g, 1, W, batch, y, 0.5, grad)
     for j in range(4):
@@ -142,7 +142,7 @@ def test_the_gradient_of_a_batch_is_the_derivative_of_its_value(dim):
 
 def test_two_points_share_their_samples():
     g = inner()
-    batch = draw(g, 2, np.random.default_rng(0), new_batch(g, 5))
+    batch = drawn(g, 2, np.random.default_rng(0), new_batch(g, 5))
     both, prev, alone = np.empty(1), np.empty(1), np.empty(1)
     batch_values(g, 2, W, 2 * W, batch, both, prev)
     batch_value(g, 2, 2 * W, batch, alone)
@@ -174,7 +174,7 @@ def test_a_bound_on_samples_bounds_every_sample():
     for i in range(6):
         for _ in range(20):
             grad = np.zeros(4)
-            batch_vjp(g, i, rng.standard_normal(4), draw(g, i, rng, room), np.ones(1), 1.0, grad)
+            batch_vjp(g, i, rng.standard_normal(4), drawn(g, i, rng, room), np.ones(1), 1.0, grad)
             assert np.linalg.norm(grad) <= sample_lipschitz(g)
     assert sample_lipschitz(g) >= inner_lipschitz(g)
     assert sample_lipschitz(Shifted(g)) == pytest.approx(np.hypot(sample_lipschitz(g), 1.0))
@@ -258,6 +258,6 @@ def test_a_row_may_be_asked_for_before_it_is_read(store, width):
 
 def test_a_block_of_no_weight_adds_no_gradient():
     g, grad = inner(), np.zeros(4)
-    batch = draw(g, 1, np.random.default_rng(0), new_batch(g, 5))
+    batch = drawn(g, 1, np.random.default_rng(0), new_batch(g, 5))
     batch_vjp(g, 1, np.full(4, np.nan), batch, np.zeros(1), 1.0, grad)
     assert (grad == 0.0).all()

@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse
 
 from tests.conftest import table
+from tests.drawing import drawn, drawn_part
 from xrisk.functions import ExponentialLoss, HingeLoss, Logistic, Squared, SquaredHinge
 from xrisk.inner import (
     Dense,
@@ -14,9 +15,9 @@ from xrisk.inner import (
     batch_value,
     batch_values,
     batch_vjp,
-    draw,
     exact_values,
     exact_vjp,
+    has_parts,
     inner_lipschitz,
     inner_smoothness,
     new_batch,
@@ -80,7 +81,7 @@ def test_batches_are_unbiased(loss, side):
     rng, total, repeats = np.random.default_rng(0), 0.0, 4000
     room, out = new_batch(g, 4), np.empty(1)
     for _ in range(repeats):
-        batch_value(g, 3, W, draw(g, 3, rng, room), out)
+        batch_value(g, 3, W, drawn(g, 3, rng, room), out)
         total += out[0] / repeats
     assert total == pytest.approx(values(g, W)[3], rel=0.05)
 
@@ -92,10 +93,24 @@ def test_a_batch_of_all_rows_is_the_mean():
     assert out[0] == pytest.approx(values(g, W)[3], rel=1e-13)
 
 
+def test_samples_by_number_are_those_of_the_mean():
+    g, batch, out = pairs(), new_batch(pairs(), 1), np.empty(1)
+    losses = []
+    for j in range(BELOW.size):
+        batch_value(g, 3, W, drawn_part(g, 3, j, batch), out)
+        losses.append(out[0])
+    assert np.mean(losses) == pytest.approx(values(g, W)[3], rel=1e-13)
+
+
+def test_samples_by_number_come_one_at_a_time():
+    assert has_parts(pairs(), 1)
+    assert not has_parts(pairs(), 2)
+
+
 @pytest.mark.parametrize("side", [1.0, -1.0])
 def test_the_gradient_of_a_batch_is_the_derivative_of_its_value(side):
     g = pairs(side=side)
-    batch = draw(g, 3, np.random.default_rng(0), new_batch(g, 5))
+    batch = drawn(g, 3, np.random.default_rng(0), new_batch(g, 5))
     grad, up, down = np.zeros(4), np.empty(1), np.empty(1)
     batch_vjp(g, 3, W, batch, np.array([2.0]), 0.5, grad)
     for j in range(4):
@@ -106,7 +121,7 @@ def test_the_gradient_of_a_batch_is_the_derivative_of_its_value(side):
 
 def test_two_points_share_their_samples():
     g = pairs()
-    batch = draw(g, 2, np.random.default_rng(0), new_batch(g, 5))
+    batch = drawn(g, 2, np.random.default_rng(0), new_batch(g, 5))
     both, prev, alone = np.empty(1), np.empty(1), np.empty(1)
     batch_values(g, 2, W, 2 * W, batch, both, prev)
     batch_value(g, 2, 2 * W, batch, alone)

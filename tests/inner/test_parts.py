@@ -5,8 +5,9 @@ import pytest
 
 import xrisk
 from tests.conftest import table
+from tests.drawing import drawn_part
 from xrisk.inner import Groups, batch_value, batch_vjp, exact_values, exact_vjp, new_batch
-from xrisk.inner.numbered import draw_part, part_count, sample_parts
+from xrisk.inner.oracle import part_count, sample_parts
 
 X, Y, LABELS = table(n=60)
 W = np.array([0.3, -0.2, 0.5, 0.1])
@@ -28,7 +29,7 @@ def parts(g, size):
 def test_the_values_of_the_parts_add_up(g: Groups, size: int):
     u, exact, value, batch = np.zeros(6), np.empty((6, 1)), np.empty(1), new_batch(g, size)
     for i, first, share in parts(g, size):
-        batch_value(g, i, W, draw_part(g, i, first, batch), value)
+        batch_value(g, i, W, drawn_part(g, i, first, batch), value)
         u[i] += share * value[0]
     exact_values(g, W, exact)
     np.testing.assert_allclose(u, exact[:, 0], rtol=1e-12)
@@ -37,7 +38,7 @@ def test_the_values_of_the_parts_add_up(g: Groups, size: int):
 def test_the_gradients_of_the_parts_add_up(g: Groups, size: int):
     y, found, exact, batch = 1.0 + np.arange(6.0), np.zeros(4), np.zeros(4), new_batch(g, size)
     for i, first, share in parts(g, size):
-        batch_vjp(g, i, W, draw_part(g, i, first, batch), np.ones(1), share * y[i], found)
+        batch_vjp(g, i, W, drawn_part(g, i, first, batch), np.ones(1), share * y[i], found)
     exact_vjp(g, W, y[:, None], exact)
     np.testing.assert_allclose(found, exact, rtol=1e-12)
 

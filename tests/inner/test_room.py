@@ -53,7 +53,7 @@ from xrisk.inner import (
     row_dot,
     uniform_index,
 )
-from xrisk.inner.models import add_sample_grad, sample_loss
+from xrisk.inner.models import row_loss, row_vjp
 from xrisk.inner.passes import (
     EPS,
     Walk,
@@ -108,7 +108,6 @@ def _(g, size):
 def _(g, i, rng, batch):
     for b in range(batch.size):
         batch[b] = uniform_index(rng, 0, g.negatives.shape[0])
-    return batch
 
 
 @batch_value.of(PairsSketch)
@@ -342,10 +341,10 @@ class BlockThresholds(NamedTuple):
 def block_thresholds_steps(problem, state, solver, n_steps, rng):
     w, thresholds, w_mean, t0 = state
     g, grad = problem.inner, np.empty(state.w.size)
-    room, value, one = new_batch(g, 1), np.empty(1), np.ones(1)
+    batch, value, one = new_batch(g, 1), np.empty(1), np.ones(1)
     for t in range(t0, t0 + n_steps):
         i = uniform_index(rng, 0, thresholds.size)
-        batch = draw(g, i, rng, room)
+        draw(g, i, rng, batch)
         batch_value(g, i, w, batch, value)
         active = 1.0 / solver.beta if value[0] > thresholds[i] else 0.0
         for j in range(grad.size):
@@ -441,13 +440,13 @@ def log_tracked_steps(problem, state, solver, n_steps, rng):
     for t in range(t0, t0 + n_steps):
         w, lam = x[:-1], x[-1]
         k = uniform_index(rng, 0, model.target.size)
-        loss = sample_loss(model, k, w)
+        loss = row_loss(model, k, w)
         track, step = solver.track / (1.0 + t / 1000.0) ** 0.5, solver.step / (1.0 + t / 1000.0) ** 0.5
         log_u = np.logaddexp(np.log1p(-track) + log_u, np.log(track) + loss / lam)
         weight = np.exp(loss / lam - log_u)
         for j in range(grad.size):
             grad[j] = 0.0
-        add_sample_grad(model, k, w, weight, grad[:-1])
+        row_vjp(model, k, w, weight, grad[:-1])
         grad[-1] = solver.radius + log_u - weight * loss / lam
         for j in range(x.size):
             x[j] -= step * grad[j]
@@ -533,18 +532,19 @@ class Snapshots(NamedTuple):
 def snapshot_steps(problem, state, solver, n_steps, rng):
     w, y, snapshot, means, combined, t0 = state
     g, n = problem.inner, y.shape[0]
-    room, here, there, one, grad = new_batch(g, 1), np.empty(1), np.empty(1), np.ones(1), np.empty(w.size)
+    batch, here, there, one, grad = new_batch(g, 1), np.empty(1), np.empty(1), np.ones(1), np.empty(w.size)
     for _ in range(n_steps):
         i = uniform_index(rng, 0, n)
-        batch = draw(g, i, rng, room)
+        draw(g, i, rng, batch)
         batch_value(g, i, w, batch, here)
         batch_value(g, i, snapshot, batch, there)
         value = here[0] - there[0] + means[i, 0]
         new = (y[i, 0] + solver.dual_step * value) / (1.0 + solver.dual_step / 2.0)  # f = u²
-        batch_vjp(g, i, snapshot, draw(g, i, rng, room), one, (new - y[i, 0]) / n, combined)  # SVRPDA-II's fresh sample
+        draw(g, i, rng, batch)
+        batch_vjp(g, i, snapshot, batch, one, (new - y[i, 0]) / n, combined)  # SVRPDA-II's fresh sample
         y[i, 0] = new
         i = uniform_index(rng, 0, n)
-        batch = draw(g, i, rng, room)
+        draw(g, i, rng, batch)
         for j in range(w.size):
             grad[j] = combined[j]
         batch_vjp(g, i, w, batch, y[i], 1.0, grad)

@@ -4,14 +4,13 @@ import numpy as np
 import pytest
 
 from tests.conftest import table
+from tests.drawing import drawn, drawn_part
 from xrisk.compile import uncompiled
 from xrisk.data.rows import frozen
 from xrisk.inner import Groups, LinearModel, Samples, SoftmaxModel, as_rows
-from xrisk.inner.numbered import add_sample, draw_part, sample_range, sample_share, sample_slopes
 from xrisk.inner.oracle import (
     batch_value,
     batch_vjp,
-    draw,
     exact_values,
     exact_vjp,
     inner_count,
@@ -20,6 +19,10 @@ from xrisk.inner.oracle import (
     inner_shares,
     inner_smoothness,
     new_batch,
+    sample_range,
+    sample_share,
+    sample_slopes,
+    sample_vjp,
 )
 from xrisk.inner.passes import (
     Scores,
@@ -105,17 +108,17 @@ def test_a_sample_of_a_row_is_the_row():
     g, rng = Samples(LINEAR), np.random.default_rng(0)
     losses, out, grad, slopes = np.empty((40, 1)), np.empty(1), np.zeros(4), np.empty(1)
     exact_values(g, W, losses)
-    batch = draw(g, 7, rng, new_batch(g, 3))
+    batch = drawn(g, 7, rng, new_batch(g, 3))
     batch_value(g, 7, W, batch, out)
     assert out[0] == pytest.approx(losses[7, 0])
     batch_vjp(g, 7, W, batch, np.array([2.0]), 0.5, grad)
     np.testing.assert_allclose(grad, jacobian(g, SmoothedTerms(0.0), scores_only(g, scores_at(g, W)))[7])
     assert sample_slopes(g, 7, W, slopes) == pytest.approx(losses[7, 0])
     again = np.zeros(4)
-    add_sample(g, 7, slopes, 1.0, again)
+    sample_vjp(g, 7, slopes, 1.0, again)
     np.testing.assert_allclose(again, grad)
     assert (*sample_range(g, 7), sample_share(g, 7, 7)) == (7, 8, 1.0)
-    assert draw_part(g, 9, 0, batch).rows[0] == 9
+    assert drawn_part(g, 9, 0, batch).rows[0] == 9
 
 
 def test_constants_and_shares_of_single_rows():

@@ -8,10 +8,11 @@ import pytest
 
 import xrisk
 from tests.conftest import table
+from tests.drawing import drawn
 from xrisk.data.threads import Interrupted, interruptible
 from xrisk.functions import ExponentialLoss, HingeLoss, Logistic, SmoothedHinge, Squared, SquaredHinge
 from xrisk.functions.loss import loss_slope, loss_value
-from xrisk.inner import Pairs, Tail, as_rows, draw, exact_values, exact_vjp, inner_samples, new_batch, pair_passes
+from xrisk.inner import Pairs, Tail, as_rows, exact_values, exact_vjp, inner_samples, new_batch, pair_passes
 from xrisk.inner.passes import add_hessian, column_sizes, jacobian, scores_at, scores_only
 from xrisk.inner.sorted_pairs import pair_terms
 from xrisk.inner.tail import corner, tail_of, top_weights
@@ -165,8 +166,8 @@ def test_a_pass_takes_room_for_rows_and_not_for_pairs():
 
 def test_samples_are_rows_of_the_other_side():
     g = tail(HingeLoss())
-    drawn = draw(g, 0, np.random.default_rng(0), new_batch(g, 500)).rows
-    assert set(drawn) == set(BELOW)
+    rows = drawn(g, 0, np.random.default_rng(0), new_batch(g, 500)).rows
+    assert set(rows) == set(BELOW)
 
 
 def test_a_full_pass_is_of_all_pairs():

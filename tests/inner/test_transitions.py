@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from numba import njit
 
+from tests.drawing import drawn, drawn_part
 from xrisk.applications import bellman
 from xrisk.inner import (
     Generated,
     batch_value,
-    draw,
     draw_part,
     exact_values,
     generated_transitions,
@@ -23,7 +23,7 @@ from xrisk.inner import (
     sample_lipschitz,
 )
 from xrisk.inner.generated import generated_means, hashed, materialised, numbers_at, write_entries
-from xrisk.inner.numbered import part_count, sample_parts, sample_range
+from xrisk.inner.oracle import part_count, sample_parts, sample_range
 from xrisk.inner.transitions import draw_transition, transition_at, transition_range
 from xrisk.solvers.card import IN_PARTS
 
@@ -68,11 +68,11 @@ def sampled(g, i, batch):
 @every_law
 def test_draws_are_unbiased(g):
     rng, room = np.random.default_rng(0), new_batch(g, 4)
-    found = np.array([sampled(g, 7, draw(g, 7, rng, room)) for _ in range(2000)])
+    found = np.array([sampled(g, 7, drawn(g, 7, rng, room)) for _ in range(2000)])
     assert abs(found.mean() - values(g, W)[7]) <= 4.5 * found.std() / np.sqrt(found.size) + 1e-12
 
 
-def drawn(law, i, count, rng):
+def transitions(law, i, count, rng):
     out = np.empty((count, 3))
     for k in range(count):
         successor, reward, weight = draw_transition(law, i, rng)
@@ -83,8 +83,8 @@ def drawn(law, i, count, rng):
 @pytest.mark.slow
 @every_law
 def test_compiled_draws_are_those_of_python(g):
-    compiled = njit(drawn)(g.law, 5, 20, np.random.default_rng(1))
-    np.testing.assert_array_equal(compiled, drawn(g.law, 5, 20, np.random.default_rng(1)))
+    compiled = njit(transitions)(g.law, 5, 20, np.random.default_rng(1))
+    np.testing.assert_array_equal(compiled, transitions(g.law, 5, 20, np.random.default_rng(1)))
 
 
 @every_uniform
@@ -92,12 +92,13 @@ def test_compiled_draws_are_those_of_python(g):
 def test_parts_add_up_to_the_inner_functions(g, size):
     room, total = new_batch(g, size), np.zeros(inner_count(g))
     for i, first, share in zip(*sample_parts(g, size, part_count(g, size)), strict=True):
-        total[i] += share * sampled(g, i, draw_part(g, i, first, room))
+        total[i] += share * sampled(g, i, drawn_part(g, i, first, room))
     np.testing.assert_allclose(total, values(g, W), rtol=1e-10, atol=1e-12)
 
 
 def part_rows(g, i, first, size):
-    batch = draw_part(g, i, first, new_batch(g, size))
+    batch = new_batch(g, size)
+    draw_part(g, i, first, batch)
     return batch.row, batch.shift
 
 
@@ -119,12 +120,12 @@ def test_samples_are_numbered_state_after_state(g):
 
 @every_uniform
 def test_equally_likely_samples_can_be_taken_in_parts(g):
-    assert has_parts(g)
+    assert has_parts(g, 4)
 
 
 @pytest.mark.parametrize("g", SIMULATED.values(), ids=SIMULATED)
 def test_samples_that_are_not_equally_likely_cannot(g):
-    assert not has_parts(g)
+    assert not has_parts(g, 4)
     with pytest.raises(TypeError, match="transition_at is not implemented for"):
         draw_part(g, 0, 0, new_batch(g, 2))
 
@@ -163,7 +164,7 @@ def test_the_bound_on_generated_samples_holds():
 @pytest.mark.parametrize("g", SIMULATED.values(), ids=SIMULATED)
 def test_the_bound_on_simulated_samples_holds(g):
     rng, room = np.random.default_rng(0), new_batch(g, 1)
-    rows = [np.linalg.norm(draw(g, i, rng, room).row) for i in range(inner_count(g)) for _ in range(20)]
+    rows = [np.linalg.norm(drawn(g, i, rng, room).row) for i in range(inner_count(g)) for _ in range(20)]
     assert max(rows) <= sample_lipschitz(g) * (1.0 + 1e-12)
 
 

@@ -15,6 +15,7 @@ from xrisk.inner import (
     batch_values,
     batch_vjp,
     draw,
+    draw_part,
     exact_jacobians,
     exact_values,
     exact_vjp,
@@ -27,7 +28,22 @@ from xrisk.inner import (
     new_batch,
     shares_batch,
 )
-from xrisk.inner.numbered import add_sample, draw_part, draw_sample, sample_range, sample_share, sample_slopes
+from xrisk.inner.oracle import (
+    add_soft_slopes,
+    add_tail_slopes,
+    batch_losses,
+    batch_losses_vjp,
+    batch_scores,
+    batch_scores_vjp,
+    place_block,
+    sample_range,
+    sample_share,
+    sample_slopes,
+    sample_vjp,
+    soft_value,
+    tail_share,
+    tail_value,
+)
 from xrisk.inner.passes import (
     add_hessian,
     add_squares,
@@ -43,23 +59,8 @@ from xrisk.inner.passes import (
     walk_apart,
     with_loss,
 )
-from xrisk.inner.sides import (
-    add_losses,
-    add_pairs,
-    add_soft_slopes,
-    add_tail_slopes,
-    count_j,
-    draw_side,
-    new_side,
-    place_block,
-    read_scores,
-    soft_value,
-    tail_share,
-    tail_value,
-)
 from xrisk.run.checkpoint import leaves, with_leaves
 from xrisk.solvers.base import known_stop, passes_made
-from xrisk.solvers.shared.rows import add_gradients, ask_for_row, new_rows, place_row, read_losses
 
 KERNELS = [case for case in SAMPLED if "solver" not in case.solver._fields]  # a solver around another one has none
 
@@ -184,44 +185,48 @@ def test_compiled_equals_uncompiled(case):
 
 
 class Counted(NamedTuple):
-    """Inner functions that count the calls of their oracles; a Python list makes them run uncompiled."""
+    """Inner functions that count the calls of their oracles; a Python function makes them run uncompiled."""
 
     inner: Any
     note: Any  # function of (kind, number)
+    sizes: dict[int, int]  # samples of the batches that were made
 
 
-for _same in (inner_count, inner_dim, inner_size, inner_samples, inner_is_affine, shares_batch):
+def samples_of(g, batch):
+    """The samples of all components in a batch."""
+    return g.sizes[id(batch)] * inner_dim(g.inner)
+
+
+for _same in (inner_count, inner_dim, inner_size, inner_samples, inner_is_affine, shares_batch, tail_share):
     _same.of(Counted)(lambda g, _same=_same: _same(g.inner))
-inner_pooled.of(Counted)(lambda g: Counted(inner_pooled(g.inner), g.note))
-new_batch.of(Counted)(lambda g, size: (size, new_batch(g.inner, size)))
+for _same in (draw, draw_part, place_block, batch_scores, sample_range, sample_share, sample_vjp):
+    _same.of(Counted)(lambda g, *arguments, _same=_same: _same(g.inner, *arguments))
+inner_pooled.of(Counted)(lambda g: g._replace(inner=inner_pooled(g.inner)))
 
 
-@draw.of(Counted)
-def _(g, i, rng, batch):
-    return batch[0], draw(g.inner, i, rng, batch[1])
-
-
-@draw_part.of(Counted)
-def _(g, i, first, batch):
-    return batch[0], draw_part(g.inner, i, first, batch[1])
+@new_batch.of(Counted)
+def _(g, size):
+    batch = new_batch(g.inner, size)
+    g.sizes[id(batch)] = size
+    return batch
 
 
 @batch_value.of(Counted)
 def _(g, i, w, batch, out):
-    g.note("values", batch[0] * inner_dim(g.inner))
-    batch_value(g.inner, i, w, batch[1], out)
+    g.note("values", samples_of(g, batch))
+    batch_value(g.inner, i, w, batch, out)
 
 
 @batch_values.of(Counted)
 def _(g, i, w, w_prev, batch, out, out_prev):
-    g.note("values", 2 * batch[0] * inner_dim(g.inner))
-    batch_values(g.inner, i, w, w_prev, batch[1], out, out_prev)
+    g.note("values", 2 * samples_of(g, batch))
+    batch_values(g.inner, i, w, w_prev, batch, out, out_prev)
 
 
 @batch_vjp.of(Counted)
 def _(g, i, w, batch, y, scale, grad):
-    g.note("gradients", batch[0] * inner_dim(g.inner))
-    batch_vjp(g.inner, i, w, batch[1], y, scale, grad)
+    g.note("gradients", samples_of(g, batch))
+    batch_vjp(g.inner, i, w, batch, y, scale, grad)
 
 
 @exact_values.of(Counted)
@@ -242,16 +247,6 @@ def _(g, w, out):
     exact_jacobians(g.inner, w, out)
 
 
-@draw_sample.of(Counted)
-def _(g, i, j, batch):
-    return batch[0], draw_sample(g.inner, i, j, batch[1])
-
-
-sample_range.of(Counted)(lambda g, i: sample_range(g.inner, i))
-sample_share.of(Counted)(lambda g, i, p: sample_share(g.inner, i, p))
-add_sample.of(Counted)(lambda g, p, slopes, scale, grad: add_sample(g.inner, p, slopes, scale, grad))
-
-
 @sample_slopes.of(Counted)
 def _(g, p, w, slopes):
     g.note("values", 1)
@@ -261,7 +256,7 @@ def _(g, p, w, slopes):
 
 for _same in (pass_rows, pass_loss, score_count, score_size, column_sizes):
     _same.of(Counted)(lambda g, _same=_same: _same(g.inner))
-with_loss.of(Counted)(lambda g, loss: Counted(with_loss(g.inner, loss), g.note))
+with_loss.of(Counted)(lambda g, loss: g._replace(inner=with_loss(g.inner, loss)))
 add_hessian.of(Counted)(lambda g, *arguments: add_hessian(g.inner, *arguments))
 add_squares.of(Counted)(lambda g, visitor, at, c, H: add_squares(g.inner, visitor, at, c, H))
 jacobian.of(Counted)(lambda g, visitor, at: jacobian(g.inner, visitor, at))
@@ -286,54 +281,46 @@ def _(g, coefs):
     return inner_gradients(g.inner, coefs)
 
 
-for _same in (new_side, tail_share, count_j, place_block, draw_side, read_scores, add_pairs):
-    _same.of(Counted)(lambda g, *arguments, _same=_same: _same(g.inner, *arguments))
-
-
 @tail_value.of(Counted)
-def _(g, score, below, s):
-    g.note("values", below.rows.size)
-    return tail_value(g.inner, score, below, s)
+def _(g, score, batch, s):
+    g.note("values", batch.rows.size)
+    return tail_value(g.inner, score, batch, s)
 
 
 @add_tail_slopes.of(Counted)
-def _(g, above, a, below, s, scale):
-    g.note("gradients", below.rows.size)
-    return add_tail_slopes(g.inner, above, a, below, s, scale)
+def _(g, batch_i, a, batch_j, s, scale):
+    g.note("gradients", batch_j.rows.size)
+    return add_tail_slopes(g.inner, batch_i, a, batch_j, s, scale)
 
 
 @soft_value.of(Counted)
-def _(g, score, below, lam):
-    g.note("values", below.rows.size)
-    return soft_value(g.inner, score, below, lam)
+def _(g, score, batch, lam):
+    g.note("values", batch.rows.size)
+    return soft_value(g.inner, score, batch, lam)
 
 
 @add_soft_slopes.of(Counted)
-def _(g, above, a, below, lam, log_u, log_scale):
-    g.note("gradients", below.rows.size)
-    add_soft_slopes(g.inner, above, a, below, lam, log_u, log_scale)
+def _(g, batch_i, a, batch_j, lam, log_u, log_scale):
+    g.note("gradients", batch_j.rows.size)
+    add_soft_slopes(g.inner, batch_i, a, batch_j, lam, log_u, log_scale)
 
 
-@add_losses.of(Counted)
-def _(g, side, grad):
-    g.note("gradients", side.rows.size)
-    add_losses(g.inner, side, grad)
+@batch_scores_vjp.of(Counted)
+def _(g, batch, grad):
+    g.note("rows", batch.rows.size)
+    batch_scores_vjp(g.inner, batch, grad)
 
 
-for _same in (new_rows, ask_for_row, place_row):
-    _same.of(Counted)(lambda g, *arguments, _same=_same: _same(g.inner, *arguments))
-
-
-@read_losses.of(Counted)
+@batch_losses.of(Counted)
 def _(g, w, batch, out):
     g.note("values", batch.rows.size)
-    read_losses(g.inner, w, batch, out)
+    batch_losses(g.inner, w, batch, out)
 
 
-@add_gradients.of(Counted)
+@batch_losses_vjp.of(Counted)
 def _(g, w, batch, scales, grad):
     g.note("gradients", batch.rows.size)
-    add_gradients(g.inner, w, batch, scales, grad)
+    batch_losses_vjp(g.inner, w, batch, scales, grad)
 
 
 @cut_at.of(Counted)
@@ -346,13 +333,15 @@ def _(g, sizes, rho, w):
 @each_sampled_plain
 def test_declared_oracles_equal_counted_ones(case):
     problem, solver, state, rng = begin(case)
-    counts = {"values": 0, "gradients": 0}
+    counts = {"values": 0, "gradients": 0, "rows": 0}
 
     def note(kind, number):
         counts[kind] += number
 
-    counted = problem._replace(inner=Counted(problem.inner, note))
+    counted = problem._replace(inner=Counted(problem.inner, note, {}))
     after = solver.advance(counted, state, 10, rng)
+    rows = counts.pop("rows")
+    counts["gradients"] = counts["gradients"] or rows  # of methods that compare no rows
     assert counts == passes_made(solver, problem, after, 10)._asdict()
 
 
@@ -364,7 +353,7 @@ def test_full_passes_told_equal_counted_ones(case):
     def note(kind, number):
         counts[kind] += number
 
-    after = solver.advance(problem._replace(inner=Counted(problem.inner, note)), state, case.cut, rng)
+    after = solver.advance(problem._replace(inner=Counted(problem.inner, note, {})), state, case.cut, rng)
     assert counts == passes_made(solver, problem, after, case.cut)._asdict()
 
 
@@ -380,7 +369,7 @@ def test_a_counting_wrapper_runs_the_same_iterations_uncompiled(case):
     problem, solver, state, rng = begin(case)
     plain = solver.advance(problem, state, 20, rng)
     problem, solver, state, rng = begin(case)
-    counted = problem._replace(inner=Counted(problem.inner, lambda kind, number: None))
+    counted = problem._replace(inner=Counted(problem.inner, lambda kind, number: None, {}))
     assert_same(solver.advance(counted, state, 20, rng), plain, rtol=1e-12, atol=1e-12)
 
 

@@ -27,6 +27,7 @@ from xrisk.functions import (
     WithMasses,
     risk_weights,
 )
+from xrisk.functions.row_risks import largest_temperature
 from xrisk.inner import LinearModel, Samples, SoftmaxModel, as_rows, exact_values
 from xrisk.run.checkpoint import leaves
 from xrisk.solvers import (
@@ -46,7 +47,7 @@ from xrisk.solvers import (
 )
 from xrisk.solvers.catalogue import CATALOGUE
 from xrisk.solvers.dro.accmda import onto_kl_ball
-from xrisk.solvers.shared.rows import largest_temperature, storm_scale
+from xrisk.solvers.shared.temperature import storm_scale
 
 RSCDRO, RASCDRO = CATALOGUE["rscdro"], CATALOGUE["rascdro"]
 BALL = {"radius": 0.2, "low": 0.05, "first": 0.7}

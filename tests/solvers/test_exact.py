@@ -26,7 +26,6 @@ from xrisk.inner import (
     WithIntercept,
     as_rows,
 )
-from xrisk.inner.groups import by_position
 from xrisk.inner.passes import Scores, pass_loss, score_count, scores_at, walk, with_loss
 from xrisk.inner.visitors import DualTerms
 from xrisk.solvers import exact
@@ -570,7 +569,7 @@ def test_losses_that_overflow_at_the_start_are_refused():
 def test_scores_of_positions_follow_the_index():
     inner = groups()._replace(offsets=frozen(np.array([0, 2, 3])), index=Indexed(frozen(np.array([7, 1, 7]))))
     w = np.arange(4.0)
-    np.testing.assert_allclose(by_position(inner, scores_at(inner, w))[:, 0], inner.model.rows.X[[7, 1, 7]] @ w)
+    np.testing.assert_allclose(scores_at(inner, w)[inner.index.rows, 0], inner.model.rows.X[[7, 1, 7]] @ w)
 
 
 def test_a_foreign_outer_function_is_solved_by_its_own_curvature():

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 import xrisk
+from tests.drawing import drawn
 from tests.solvers.cases import chi2_logistic, cvar, pushed, single_rows, squares, tasks
 from tests.solvers.running import begin
 from xrisk.functions import L2, LogSumExp, Softplus
-from xrisk.inner import batch_vjp, draw, inner_size, new_batch, sample_lipschitz, sample_smoothness
+from xrisk.inner import batch_vjp, inner_size, new_batch, sample_lipschitz, sample_smoothness
 from xrisk.problem import Problem, block_slopes, coupled, inner_values
 from xrisk.solvers import LastPoint, RandomPoint, SingleLoop, theory
 
@@ -107,7 +108,7 @@ def test_constants_of_single_samples_bound_what_is_drawn(stated):
     d, m = inner_size(inner), xrisk.inner.inner_dim(inner)
     lipschitz, smoothness = sample_lipschitz(inner), sample_smoothness(inner)
     for i in range(5):
-        batch = draw(inner, i % xrisk.inner.inner_count(inner), rng, new_batch(inner, 1))
+        batch = drawn(inner, i % xrisk.inner.inner_count(inner), rng, new_batch(inner, 1))
         points, rows = rng.standard_normal((2, d)), np.zeros((2, m, d))
         for point, J in zip(points, rows, strict=True):
             for k, unit in enumerate(np.eye(m)):

@@ -7,19 +7,21 @@ from xrisk.inner import sample_passes as sample_passes
 from xrisk.inner.callables import Callables
 from xrisk.inner.deviations import Deviations
 from xrisk.inner.generated import Generated, GeneratedSimulator, generated_transitions
-from xrisk.inner.groups import Equal, Groups, Indexed, InOrder, Partitioned, Weighted
+from xrisk.inner.groups import Groups
+from xrisk.inner.layout import Equal, Indexed, InOrder, Partitioned, Weighted
 from xrisk.inner.models import LinearModel, SoftmaxModel
 from xrisk.inner.noisy import NoisyCoordinates
-from xrisk.inner.numbered import draw_part, has_parts
 from xrisk.inner.oracle import (
     Oracles,
     batch_value,
     batch_values,
     batch_vjp,
     draw,
+    draw_part,
     exact_jacobians,
     exact_values,
     exact_vjp,
+    has_parts,
     inner_count,
     inner_dim,
     inner_is_affine,

@@ -132,7 +132,6 @@ def _(g, size):
 @draw.of(Callables)
 def _(g, i, rng, batch):
     batch.samples[0] = g.sample(i, rng, batch.size)
-    return batch
 
 
 @batch_value.of(Callables)

@@ -10,8 +10,16 @@ from xrisk.functions.loss import AffineLoss
 from xrisk.inner.affine import affine_batches
 from xrisk.inner.groups import Groups
 from xrisk.inner.models import LinearModel
-from xrisk.inner.numbered import draw_part, sample_range
-from xrisk.inner.oracle import draw, inner_count, inner_samples, inner_size, sample_lipschitz, uniform_index
+from xrisk.inner.oracle import (
+    draw,
+    draw_part,
+    inner_count,
+    inner_samples,
+    inner_size,
+    sample_lipschitz,
+    sample_range,
+    uniform_index,
+)
 from xrisk.inner.passes import as_linear_groups
 
 ALL_PAIRS = 4000  # rows at the most of which every difference is looked at
@@ -64,7 +72,6 @@ def _(g, i, rng, batch):
         for j in range(row.size):
             row[j] -= g.rows[k, j] / batch.size
     batch.shift[0] = 0.0
-    return batch
 
 
 @sample_range.of(Deviations)
@@ -81,7 +88,6 @@ def _(g, i, first, batch):
         for j in range(row.size):
             row[j] -= g.rows[k, j] / batch.size
     batch.shift[0] = 0.0
-    return batch
 
 
 @as_linear_groups.of(Deviations)

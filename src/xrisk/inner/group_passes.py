@@ -11,7 +11,8 @@ from xrisk.data.products import column_squares, row_gram, sampled_rows, stored_n
 from xrisk.data.rows import add_row, frozen, row_count, row_size
 from xrisk.data.threads import borders, in_parts
 from xrisk.generic import generic
-from xrisk.inner.groups import Equal, Groups, Indexed, InOrder, Partitioned, Weighted, row_at
+from xrisk.inner.groups import Groups
+from xrisk.inner.layout import Equal, Indexed, InOrder, Partitioned, Weighted, row_at
 from xrisk.inner.models import (
     LinearModel,
     SoftmaxModel,
@@ -467,8 +468,7 @@ def _(g, share, rng):
         low, high = int(g.offsets[group]), int(g.offsets[group + 1])
         mask[low + rng.permutation(high - low)[:LEAST_SAMPLE]] = True
     positions, keep = np.flatnonzero(mask), np.add.reduceat(mask, g.offsets[:-1], dtype=np.int64)
-    listed = getattr(g.index, "rows", None)
-    chosen = positions if listed is None else listed[positions]
+    chosen = row_at(g.index, positions)
     model = g.model._replace(rows=sampled_rows(g.model.rows, chosen), target=frozen(g.model.target[chosen]))
     offsets = frozen(np.concatenate(([0], np.cumsum(keep))))
     return Groups(model, offsets, InOrder(), sampled_weight(g.weight, positions, offsets), g.dim)

@@ -7,23 +7,26 @@ from numba.extending import register_jitable
 
 from xrisk.data.products import scaled_norms
 from xrisk.data.rows import fetch_row, row_size
-from xrisk.generic import generic
+from xrisk.inner.layout import Equal, InOrder, check_index, check_weight, pooled_index, row_at, weight_at
 from xrisk.inner.models import (
     LinearModel,
-    add_batch_grads,
-    batch_loss_pairs,
-    batch_losses,
     model_is_affine,
     model_lipschitz,
     model_rows,
     model_size,
     model_smoothness,
+    row_slopes,
+    rows_loss,
+    rows_losses,
+    rows_vjp,
+    slopes_vjp,
 )
 from xrisk.inner.oracle import (
     batch_value,
     batch_values,
     batch_vjp,
     draw,
+    draw_part,
     inner_count,
     inner_dim,
     inner_is_affine,
@@ -35,57 +38,31 @@ from xrisk.inner.oracle import (
     inner_smoothness,
     new_batch,
     sample_lipschitz,
+    sample_range,
+    sample_share,
+    sample_slopes,
     sample_smoothness,
+    sample_vjp,
     uniform_index,
 )
 
 
-@generic
-def row_at(index, p):
-    """Row at position p, positions counted group after group."""
-
-
-@generic
-def weight_at(weight, p):
-    """Weight of position p; weights average to one in every group."""
-
-
-class InOrder(NamedTuple):
-    """The rows of a group stand together, groups one after another."""
-
-
-class Indexed(NamedTuple):
-    """The rows of a group are listed, so a row may stand in several groups and X is left as it is."""
-
-    rows: np.ndarray = np.zeros(0, dtype=np.int64)
-
-
-class Partitioned(NamedTuple):
-    """The rows of a group are listed, every row once; X is left as it is."""
-
-    rows: np.ndarray = np.zeros(0, dtype=np.int32)  # (rows,) group after group
-    codes: np.ndarray = np.zeros(0, dtype=np.int32)  # (rows,) the group of every row
-
-
-class Equal(NamedTuple):
-    """Every row weighs one."""
-
-
-class Weighted(NamedTuple):
-    """Weights by position, and again by row where every row stands in one group."""
-
-    weights: np.ndarray = np.zeros(0)
-    by_row: np.ndarray = np.zeros(0)
-
-
-class GroupBatch(NamedTuple):
-    """Sampled rows of a block, component after component, and room to work on them."""
+class RowBatch(NamedTuple):
+    """Rows that were drawn, of a block component after component, and memory to work on them."""
 
     rows: np.ndarray  # (places,)
     target: np.ndarray  # (places,)
-    weights: np.ndarray  # (places,) over the number of samples
+    weights: np.ndarray  # (places,) what each counts
+    losses: np.ndarray  # (places,)
+    scales: np.ndarray  # (places,) what each gradient is multiplied by
     work: np.ndarray  # (places,)
-    work_prev: np.ndarray  # (places,)
+
+
+@register_jitable
+def new_rows(model, places):
+    """Memory for a batch of rows of a model."""
+    rows, target = np.empty(places, dtype=np.int64), np.empty(places, dtype=model.target.dtype)
+    return RowBatch(rows, target, np.empty(places), np.empty(places), np.empty(places), np.empty(places))
 
 
 class Groups(NamedTuple):
@@ -106,52 +83,17 @@ class Groups(NamedTuple):
             raise ValueError(f"every group must hold at least one row, group {int(np.argmax(sizes <= 0))} is empty")
         if self.dim < 1 or sizes.size % self.dim:
             raise ValueError(f"dim must divide the number of groups, {sizes.size}, got {self.dim}")
-        positions, rows = int(self.offsets[-1]), model_rows(self.model)
-        listed = getattr(self.index, "rows", None)
-        if listed is None and positions != rows:
-            raise ValueError(f"offsets must end at the number of rows, {rows}, got {positions}")
-        if listed is not None and (listed.size != positions or listed.min() < 0 or listed.max() >= rows):
-            raise ValueError(f"index must list {positions} rows between 0 and {rows - 1}")
-        codes = getattr(self.index, "codes", None)
-        if codes is not None and not (positions == codes.size == rows and np.array_equal(codes[listed], self.groups())):
-            raise ValueError("index must list every row once, and codes must name the groups of the rows")
+        rows = model_rows(self.model)
+        check_index(self.index, self.groups(), rows)
         if self.model.target.shape != (rows,):
             raise ValueError(
                 f"y must have one entry for each of the {rows} rows of X, got shape {self.model.target.shape}"
             )
-        weights = getattr(self.weight, "weights", None)
-        if weights is None:
-            return
-        if weights.shape != (positions,) or not (np.isfinite(weights) & (weights >= 0)).all():
-            raise ValueError("weights must be finite and non-negative, one for each position")
-        by_row = getattr(self.weight, "by_row", weights)
-        if codes is not None and not (by_row.size == rows and np.array_equal(by_row[listed], weights)):
-            raise ValueError("weights must be the same by row as by position")
+        check_weight(self.weight, self.index, int(self.offsets[-1]))
 
     def groups(self) -> np.ndarray:
         """The group (positions,) of every position."""
         return np.repeat(np.arange(self.offsets.size - 1, dtype=np.int32), np.diff(self.offsets))
-
-
-@row_at.of(InOrder)
-def _(index, p):
-    return p
-
-
-@row_at.of(Partitioned)
-@row_at.of(Indexed)
-def _(index, p):
-    return index.rows[p]
-
-
-@weight_at.of(Equal)
-def _(weight, p):
-    return 1.0
-
-
-@weight_at.of(Weighted)
-def _(weight, p):
-    return weight.weights[p]
 
 
 @inner_count.of(Groups)
@@ -181,10 +123,16 @@ def _(g):
 
 @new_batch.of(Groups)
 def _(g, size):
-    places = size * g.dim
-    rows = np.empty(places, dtype=np.int64)
-    target = np.empty(places, dtype=g.model.target.dtype)
-    return GroupBatch(rows, target, np.empty(places), np.empty(places), np.empty(places))
+    return new_rows(g.model, size * g.dim)
+
+
+@register_jitable(forceinline=True)
+def place_row(g, p, size, batch, b):
+    """Make the row at position p the b-th of the batch, as one of ``size`` samples."""
+    batch.rows[b] = row_at(g.index, p)
+    batch.target[b] = g.model.target[batch.rows[b]]
+    batch.weights[b] = weight_at(g.weight, p) / size
+    fetch_row(g.model.rows, batch.rows[b])
 
 
 @draw.of(Groups)
@@ -193,25 +141,31 @@ def _(g, i, rng, batch):
     for j in range(g.dim):
         low, high = g.offsets[i * g.dim + j], g.offsets[i * g.dim + j + 1]
         for b in range(j * size, (j + 1) * size):
-            p = uniform_index(rng, low, high)
-            batch.rows[b] = row_at(g.index, p)
-            batch.target[b] = g.model.target[batch.rows[b]]
-            batch.weights[b] = weight_at(g.weight, p) / size
-            fetch_row(g.model.rows, batch.rows[b])
-    return batch
+            place_row(g, uniform_index(rng, low, high), size, batch, b)
+
+
+@draw_part.of(Groups)
+def _(g, i, first, batch):
+    size = batch.rows.size // g.dim
+    for j in range(g.dim):
+        low, high = g.offsets[i * g.dim + j], g.offsets[i * g.dim + j + 1]
+        for b in range(size):
+            place_row(g, min(low + first + b, high - 1), size, batch, j * size + b)
+            if low + first + b >= high:
+                batch.weights[j * size + b] = 0.0
 
 
 @batch_value.of(Groups)
 def _(g, i, w, batch, out):
-    batch_losses(g.model, batch.rows, batch.target, w, batch.work)
-    weighted_sums(batch.weights, batch.work, out)
+    rows_loss(g.model, batch.rows, batch.target, w, batch.losses)
+    weighted_sums(batch.weights, batch.losses, out)
 
 
 @batch_values.of(Groups)
 def _(g, i, w, w_prev, batch, out, out_prev):
-    batch_loss_pairs(g.model, batch.rows, batch.target, w, w_prev, batch.work, batch.work_prev)
-    weighted_sums(batch.weights, batch.work, out)
-    weighted_sums(batch.weights, batch.work_prev, out_prev)
+    rows_losses(g.model, batch.rows, batch.target, w, w_prev, batch.losses, batch.work)
+    weighted_sums(batch.weights, batch.losses, out)
+    weighted_sums(batch.weights, batch.work, out_prev)
 
 
 @batch_vjp.of(Groups)
@@ -221,8 +175,28 @@ def _(g, i, w, batch, y, scale, grad):
     for j in range(g.dim):
         used = (j + 1) * size if y[j] != 0.0 else used
         for b in range(j * size, (j + 1) * size):
-            batch.work_prev[b] = scale * y[j] * batch.weights[b]
-    add_batch_grads(g.model, batch.rows[:used], batch.target, w, batch.work_prev, batch.work[:used], grad)
+            batch.scales[b] = scale * y[j] * batch.weights[b]
+    rows_vjp(g.model, batch.rows[:used], batch.target, w, batch.scales, batch.work[:used], grad)
+
+
+@sample_range.of(Groups)
+def _(g, i):
+    return g.offsets[i], g.offsets[i + 1]
+
+
+@sample_share.of(Groups)
+def _(g, i, p):
+    return weight_at(g.weight, p) / (g.offsets[i + 1] - g.offsets[i])
+
+
+@sample_slopes.of(Groups)
+def _(g, p, w, slopes):
+    return row_slopes(g.model, row_at(g.index, p), w, slopes)
+
+
+@sample_vjp.of(Groups)
+def _(g, p, slopes, scale, grad):
+    slopes_vjp(g.model, row_at(g.index, p), slopes, scale, grad)
 
 
 @register_jitable
@@ -239,21 +213,6 @@ def weighted_sums(weights, losses, out):
 @inner_pooled.of(Groups)
 def _(g):
     return Groups(g.model, np.array([0, g.offsets[-1]]), pooled_index(g.index), g.weight, 1)
-
-
-@generic
-def pooled_index(index):
-    """The index of all rows as one group."""
-
-
-@pooled_index.otherwise
-def _(index):
-    return index
-
-
-@pooled_index.of(Partitioned)
-def _(index):
-    return Partitioned(index.rows, np.zeros_like(index.codes))
 
 
 @inner_shares.of(Groups)
@@ -299,11 +258,5 @@ def _largest_block(g: Groups, sizes: np.ndarray) -> float:
 
 def _weighed(g: Groups, sizes: np.ndarray) -> np.ndarray:
     """What is known of every row, of every position, times its weight."""
-    sizes = by_position(g, sizes)
-    return sizes * g.weight.weights if isinstance(g.weight, Weighted) else sizes
-
-
-def by_position(g: Groups, values: np.ndarray) -> np.ndarray:
-    """What is known of every row (rows, …), of every position of the groups."""
-    listed = getattr(g.index, "rows", None)
-    return values if listed is None else values[listed]
+    positions = np.arange(g.offsets[-1])
+    return sizes[row_at(g.index, positions)] * weight_at(g.weight, positions)

@@ -12,7 +12,6 @@ from xrisk.data.rows import (
     frozen,
     row_count,
     row_dot,
-    row_dots,
     row_size,
     rows_dot,
     rows_dots,
@@ -47,51 +46,56 @@ def model_size(model):
 
 
 @generic
-def sample_loss(model, k, w):
+def row_loss(model, k, w):
     """Loss on row k."""
 
 
 @generic
-def sample_losses(model, k, w, w_prev):
-    """Loss on row k at two points."""
-
-
-@generic
-def add_sample_grad(model, k, w, scale, grad):
+def row_vjp(model, k, w, scale, grad):
     """Add scale·(gradient of the loss on row k) to ``grad``."""
 
 
 @generic
-def batch_losses(model, chosen, target, w, out):
+def row_slopes(model, k, w, slopes):
+    """The loss on row k; its slopes in the scores of the row are written into ``slopes`` (scores)."""
+
+
+@generic
+def slopes_vjp(model, k, slopes, scale, grad):
+    """Add scale·(gradient of the loss on row k) to ``grad``, from its slopes."""
+
+
+@generic
+def rows_loss(model, chosen, target, w, out):
     """Losses on the rows ``chosen``, whose targets stand in ``target``."""
 
 
-@batch_losses.otherwise
+@rows_loss.otherwise
 def _(model, chosen, target, w, out):
     for b in range(chosen.size):
-        out[b] = sample_loss(model, chosen[b], w)
+        out[b] = row_loss(model, chosen[b], w)
 
 
 @generic
-def batch_loss_pairs(model, chosen, target, w, w_prev, out, out_prev):
+def rows_losses(model, chosen, target, w, w_prev, out, out_prev):
     """Losses on the rows ``chosen`` at two points."""
 
 
-@batch_loss_pairs.otherwise
+@rows_losses.otherwise
 def _(model, chosen, target, w, w_prev, out, out_prev):
     for b in range(chosen.size):
-        out[b], out_prev[b] = sample_losses(model, chosen[b], w, w_prev)
+        out[b], out_prev[b] = row_loss(model, chosen[b], w), row_loss(model, chosen[b], w_prev)
 
 
 @generic
-def add_batch_grads(model, chosen, target, w, scales, work, grad):
-    """Add Σ scales[b]·(gradient on row chosen[b]) to ``grad``; ``work`` is room for a score per row."""
+def rows_vjp(model, chosen, target, w, scales, work, grad):
+    """Add Σ scales[b]·(gradient on row chosen[b]) to ``grad``; ``work`` has space for a score per row."""
 
 
-@add_batch_grads.otherwise
+@rows_vjp.otherwise
 def _(model, chosen, target, w, scales, work, grad):
     for b in range(chosen.size):
-        add_sample_grad(model, chosen[b], w, scales[b], grad)
+        row_vjp(model, chosen[b], w, scales[b], grad)
 
 
 @generic
@@ -152,31 +156,36 @@ def _(model):
     return row_size(model.rows)
 
 
-@sample_loss.of(LinearModel)
+@row_loss.of(LinearModel)
 def _(model, k, w):
     return loss_value(model.loss, row_dot(model.rows, k, w), model.target[k])
 
 
-@sample_losses.of(LinearModel)
-def _(model, k, w, w_prev):
-    z, z_prev = row_dots(model.rows, k, w, w_prev)
-    y = model.target[k]
-    return loss_value(model.loss, z, y), loss_value(model.loss, z_prev, y)
-
-
-@add_sample_grad.of(LinearModel)
+@row_vjp.of(LinearModel)
 def _(model, k, w, scale, grad):
     slope = loss_slope(model.loss, row_dot(model.rows, k, w), model.target[k])
     add_row(model.rows, k, scale * slope, grad)
 
 
-@batch_losses.of(LinearModel)
+@row_slopes.of(LinearModel)
+def _(model, k, w, slopes):
+    z = row_dot(model.rows, k, w)
+    slopes[0] = loss_slope(model.loss, z, model.target[k])
+    return loss_value(model.loss, z, model.target[k])
+
+
+@slopes_vjp.of(LinearModel)
+def _(model, k, slopes, scale, grad):
+    add_row(model.rows, k, scale * slopes[0], grad)
+
+
+@rows_loss.of(LinearModel)
 def _(model, chosen, target, w, out):
     rows_dot(model.rows, chosen, w, out)
     to_losses(model.loss, target, out)
 
 
-@batch_loss_pairs.of(LinearModel)
+@rows_losses.of(LinearModel)
 def _(model, chosen, target, w, w_prev, out, out_prev):
     rows_dots(model.rows, chosen, w, w_prev, out, out_prev)
     to_losses(model.loss, target, out)
@@ -190,7 +199,7 @@ def to_losses(loss, target, z):
         z[b] = loss_value(loss, z[b], target[b])
 
 
-@add_batch_grads.of(LinearModel)
+@rows_vjp.of(LinearModel)
 def _(model, chosen, target, w, scales, work, grad):
     rows_dot(model.rows, chosen, w, work)
     for b in range(chosen.size):
@@ -223,30 +232,42 @@ def _(model):
     return row_size(model.rows) * model.n_classes
 
 
-@sample_loss.of(SoftmaxModel)
-def _(model, k, w):
+@register_jitable(forceinline=True)
+def class_scores(model, k, w, z):
+    """Write the scores of row k into ``z`` (classes)."""
     d = row_size(model.rows)
-    z = np.empty(model.n_classes)
     for c in range(z.size):
         z[c] = row_dot(model.rows, k, w[c * d : (c + 1) * d])
+
+
+@row_loss.of(SoftmaxModel)
+def _(model, k, w):
+    z = np.empty(model.n_classes)
+    class_scores(model, k, w, z)
     return scores_value(model.loss, z, model.target[k])
 
 
-@sample_losses.of(SoftmaxModel)
-def _(model, k, w, w_prev):
-    return sample_loss(model, k, w), sample_loss(model, k, w_prev)
-
-
-@add_sample_grad.of(SoftmaxModel)
+@row_vjp.of(SoftmaxModel)
 def _(model, k, w, scale, grad):
+    z, slopes = np.empty(model.n_classes), np.empty(model.n_classes)
+    class_scores(model, k, w, z)
+    scores_slope(model.loss, z, model.target[k], slopes)
+    slopes_vjp(model, k, slopes, scale, grad)
+
+
+@row_slopes.of(SoftmaxModel)
+def _(model, k, w, slopes):
+    class_scores(model, k, w, slopes)
+    z = slopes.copy()
+    scores_slope(model.loss, z, model.target[k], slopes)
+    return scores_value(model.loss, z, model.target[k])
+
+
+@slopes_vjp.of(SoftmaxModel)
+def _(model, k, slopes, scale, grad):
     d = row_size(model.rows)
-    z = np.empty(model.n_classes)
-    slope = np.empty(model.n_classes)
-    for c in range(z.size):
-        z[c] = row_dot(model.rows, k, w[c * d : (c + 1) * d])
-    scores_slope(model.loss, z, model.target[k], slope)
-    for c in range(z.size):
-        add_row(model.rows, k, scale * slope[c], grad[c * d : (c + 1) * d])
+    for c in range(slopes.size):
+        add_row(model.rows, k, scale * slopes[c], grad[c * d : (c + 1) * d])
 
 
 @model_is_affine.of(SoftmaxModel)

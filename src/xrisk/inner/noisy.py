@@ -76,7 +76,6 @@ def _(g, i, rng, batch):
     rare = (g.nu / g.sigma) ** 2
     for b in range(batch.size):
         batch[b] = rng.random() < rare
-    return batch
 
 
 @batch_value.of(NoisyCoordinates)

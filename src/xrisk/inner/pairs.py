@@ -30,6 +30,8 @@ from xrisk.inner.oracle import (
     batch_values,
     batch_vjp,
     draw,
+    draw_part,
+    has_parts,
     inner_count,
     inner_dim,
     inner_is_affine,
@@ -41,6 +43,7 @@ from xrisk.inner.oracle import (
     inner_smoothness,
     new_batch,
     sample_lipschitz,
+    sample_range,
     sample_smoothness,
     shares_batch,
     uniform_index,
@@ -60,11 +63,12 @@ shares_batch.of(BatchForAll)(lambda sampling: True)
 
 
 class PairBatch(NamedTuple):
-    """Sampled rows j, and room for their scores."""
+    """Sampled rows j, or rows i, and memory for what is computed of each."""
 
-    rows: np.ndarray  # (samples,)
-    work: np.ndarray  # (samples,)
-    work_prev: np.ndarray  # (samples,)
+    rows: np.ndarray  # (size,)
+    scores: np.ndarray  # (size,)
+    coefs: np.ndarray  # (size,) what each row is multiplied by in a gradient
+    work: np.ndarray  # (size,)
 
 
 class Pairs(NamedTuple):
@@ -143,7 +147,7 @@ def _(g):
 
 @new_batch.of(Pairs)
 def _(g, size):
-    return PairBatch(np.empty(size, dtype=np.int64), np.empty(size), np.empty(size))
+    return PairBatch(np.empty(size, dtype=np.int64), np.empty(size), np.empty(size), np.empty(size))
 
 
 @draw.of(Pairs)
@@ -151,27 +155,42 @@ def _(g, i, rng, batch):
     for b in range(batch.rows.size):
         batch.rows[b] = g.inner[uniform_index(rng, 0, g.inner.size)]
         fetch_row(g.rows, batch.rows[b])
-    return batch
+
+
+@sample_range.of(Pairs)
+def _(g, i):
+    return i * g.inner.size, (i + 1) * g.inner.size
+
+
+@has_parts.of(Pairs)
+def _(g, size):  # a batch has no weights: places beyond the last sample could not be left out
+    return size == 1
+
+
+@draw_part.of(Pairs)
+def _(g, i, first, batch):
+    batch.rows[0] = g.inner[first]
+    fetch_row(g.rows, batch.rows[0])
 
 
 @batch_value.of(Pairs)
 def _(g, i, w, batch, out):
     own, size = row_dot(g.rows, g.outer[i], w), batch.rows.size
-    rows_dot(g.rows, batch.rows, w, batch.work)
+    rows_dot(g.rows, batch.rows, w, batch.scores)
     total = 0.0
     for b in range(size):
-        total += loss_value(g.loss, g.side * (own - batch.work[b]), 1.0)
+        total += loss_value(g.loss, g.side * (own - batch.scores[b]), 1.0)
     out[0] = total / size
 
 
 @batch_values.of(Pairs)
 def _(g, i, w, w_prev, batch, out, out_prev):
     own, own_prev = row_dots(g.rows, g.outer[i], w, w_prev)
-    rows_dots(g.rows, batch.rows, w, w_prev, batch.work, batch.work_prev)
+    rows_dots(g.rows, batch.rows, w, w_prev, batch.scores, batch.work)
     total, total_prev, size = 0.0, 0.0, batch.rows.size
     for b in range(size):
-        total += loss_value(g.loss, g.side * (own - batch.work[b]), 1.0)
-        total_prev += loss_value(g.loss, g.side * (own_prev - batch.work_prev[b]), 1.0)
+        total += loss_value(g.loss, g.side * (own - batch.scores[b]), 1.0)
+        total_prev += loss_value(g.loss, g.side * (own_prev - batch.work[b]), 1.0)
     out[0], out_prev[0] = total / size, total_prev / size
 
 
@@ -180,12 +199,12 @@ def _(g, i, w, batch, y, scale, grad):
     if y[0] == 0.0:
         return
     own, part, total = row_dot(g.rows, g.outer[i], w), scale * y[0] * g.side / batch.rows.size, 0.0
-    rows_dot(g.rows, batch.rows, w, batch.work)
+    rows_dot(g.rows, batch.rows, w, batch.coefs)  # scores, whose places their coefficients take
     for b in range(batch.rows.size):
-        slope = part * loss_slope(g.loss, g.side * (own - batch.work[b]), 1.0)
-        batch.work[b] = -slope
+        slope = part * loss_slope(g.loss, g.side * (own - batch.coefs[b]), 1.0)
+        batch.coefs[b] = -slope
         total += slope
-    add_rows(g.rows, batch.rows, batch.work, grad)
+    add_rows(g.rows, batch.rows, batch.coefs, grad)
     add_row(g.rows, g.outer[i], total, grad)
 
 
@@ -286,7 +305,6 @@ def _(g, i, rng, batch):
     for b in range(batch.outer.size):
         batch.outer[b] = g.pairs.outer[uniform_index(rng, 0, g.pairs.outer.size)]
         batch.inner[b] = g.pairs.inner[uniform_index(rng, 0, g.pairs.inner.size)]
-    return batch
 
 
 @batch_value.of(PooledPairs)

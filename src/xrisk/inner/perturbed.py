@@ -194,7 +194,6 @@ def _(g, i, rng, batch):
     perturbed_mean(g.noise, g.rows, i, batch.size, rng, batch.row)
     for j in range(batch.row.size):
         batch.row[j] *= -g.target[i]
-    return batch
 
 
 @as_linear_groups.of(Perturbed)

@@ -6,30 +6,29 @@ import numpy as np
 
 from xrisk.data.products import scaled_norms
 from xrisk.data.rows import fetch_row, row_size
-from xrisk.inner.groups import Equal, GroupBatch, Groups, InOrder
+from xrisk.inner.groups import Groups, new_rows
+from xrisk.inner.layout import Equal, InOrder
 from xrisk.inner.models import (
     LinearModel,
-    add_sample_grad,
     model_is_affine,
     model_lipschitz,
     model_rows,
     model_size,
     model_smoothness,
-    sample_loss,
-)
-from xrisk.inner.numbered import (
-    add_sample,
-    add_slopes,
-    draw_part,
+    row_loss,
     row_slopes,
-    sample_range,
-    sample_share,
-    sample_slopes,
+    row_vjp,
+    rows_loss,
+    rows_vjp,
+    slopes_vjp,
 )
 from xrisk.inner.oracle import (
+    batch_losses,
+    batch_losses_vjp,
     batch_value,
     batch_vjp,
     draw,
+    draw_part,
     inner_count,
     inner_dim,
     inner_is_affine,
@@ -40,6 +39,11 @@ from xrisk.inner.oracle import (
     inner_size,
     inner_smoothness,
     new_batch,
+    place_block,
+    sample_range,
+    sample_share,
+    sample_slopes,
+    sample_vjp,
 )
 
 
@@ -94,34 +98,45 @@ def _(g):
 
 @new_batch.of(Samples)
 def _(g, size):
-    target = np.empty(1, dtype=g.model.target.dtype)
-    return GroupBatch(np.empty(1, dtype=np.int64), target, np.ones(1), np.empty(1), np.empty(1))
+    return new_rows(g.model, size)
+
+
+@place_block.of(Samples)
+def _(g, i, batch, b):
+    batch.rows[b] = i
+    batch.target[b] = g.model.target[i]
+    fetch_row(g.model.rows, i)
 
 
 @draw.of(Samples)
 def _(g, i, rng, batch):  # there is one sample
-    batch.rows[0] = i
-    batch.target[0] = g.model.target[i]
-    fetch_row(g.model.rows, i)
-    return batch
+    place_block(g, i, batch, 0)
 
 
 @draw_part.of(Samples)
 def _(g, i, first, batch):
-    batch.rows[0] = i
-    batch.target[0] = g.model.target[i]
-    return batch
+    place_block(g, i, batch, 0)
 
 
 @batch_value.of(Samples)
 def _(g, i, w, batch, out):
-    out[0] = sample_loss(g.model, i, w)
+    out[0] = row_loss(g.model, i, w)
 
 
 @batch_vjp.of(Samples)
 def _(g, i, w, batch, y, scale, grad):
     if y[0] != 0.0:
-        add_sample_grad(g.model, i, w, scale * y[0], grad)
+        row_vjp(g.model, i, w, scale * y[0], grad)
+
+
+@batch_losses.of(Samples)
+def _(g, w, batch, out):
+    rows_loss(g.model, batch.rows, batch.target, w, out)
+
+
+@batch_losses_vjp.of(Samples)
+def _(g, w, batch, scales, grad):
+    rows_vjp(g.model, batch.rows, batch.target, w, scales, batch.work, grad)
 
 
 @sample_range.of(Samples)
@@ -139,9 +154,9 @@ def _(g, p, w, slopes):
     return row_slopes(g.model, p, w, slopes)
 
 
-@add_sample.of(Samples)
+@sample_vjp.of(Samples)
 def _(g, p, slopes, scale, grad):
-    add_slopes(g.model, p, slopes, scale, grad)
+    slopes_vjp(g.model, p, slopes, scale, grad)
 
 
 @inner_pooled.of(Samples)

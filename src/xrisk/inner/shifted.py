@@ -10,10 +10,12 @@ from xrisk.inner.oracle import (
     batch_values,
     batch_vjp,
     draw,
+    draw_part,
     exact_jacobians,
     exact_values,
     exact_vjp,
     has_batches,
+    has_parts,
     inner_count,
     inner_dim,
     inner_is_affine,
@@ -23,6 +25,7 @@ from xrisk.inner.oracle import (
     inner_smoothness,
     new_batch,
     sample_lipschitz,
+    sample_range,
     sample_smoothness,
     shares_batch,
 )
@@ -86,7 +89,22 @@ def _(g, size):
 
 @draw.of(Shifted)
 def _(g, i, rng, batch):
-    return draw(g.inner, i, rng, batch)
+    draw(g.inner, i, rng, batch)
+
+
+@sample_range.of(Shifted)
+def _(g, i):
+    return sample_range(g.inner, i)
+
+
+@has_parts.of(Shifted)
+def _(g, size):
+    return has_parts(g.inner, size)
+
+
+@draw_part.of(Shifted)
+def _(g, i, first, batch):
+    draw_part(g.inner, i, first, batch)
 
 
 @batch_value.of(Shifted)

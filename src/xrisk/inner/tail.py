@@ -5,14 +5,20 @@ share them: a full pass chooses them once and goes over pairs with them as `Pair
 the loss allows it (`xrisk.inner.sorted_pairs`).
 """
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from xrisk.data.products import row_adjoint
-from xrisk.data.rows import row_count
-from xrisk.functions.loss import loss_domain, loss_lipschitz
+from xrisk.data.rows import add_rows, fetch_row, row_count, rows_dot
+from xrisk.functions.loss import loss_domain, loss_lipschitz, loss_slope, loss_value
+from xrisk.functions.special import fast_exp
 from xrisk.inner.oracle import (
+    add_soft_slopes,
+    add_tail_slopes,
+    batch_scores,
+    batch_scores_vjp,
     draw,
     exact_values,
     exact_vjp,
@@ -24,12 +30,17 @@ from xrisk.inner.oracle import (
     inner_size,
     inner_smoothness,
     new_batch,
+    place_block,
     sample_lipschitz,
     shares_batch,
+    soft_value,
+    tail_share,
+    tail_value,
 )
 from xrisk.inner.pairs import Pairs
 from xrisk.inner.passes import column_sizes, pass_loss, pass_rows, scores_at, with_loss
 from xrisk.inner.sorted_pairs import PairTerms, pair_terms
+from xrisk.lanes import array_sum
 
 
 class Tail(NamedTuple):
@@ -106,7 +117,80 @@ def _(g, size):
 
 @draw.of(Tail)
 def _(g, i, rng, batch):
-    return draw(g.pairs, i, rng, batch)
+    draw(g.pairs, i, rng, batch)
+
+
+@tail_share.of(Tail)
+def _(g):
+    return g.top / g.pairs.inner.size
+
+
+@place_block.of(Tail)
+def _(g, i, batch, b):
+    batch.rows[b] = g.pairs.outer[i]
+    fetch_row(g.pairs.rows, batch.rows[b])
+
+
+@batch_scores.of(Tail)
+def _(g, w, batch):
+    rows_dot(g.pairs.rows, batch.rows, w, batch.scores)
+    for b in range(batch.coefs.size):
+        batch.coefs[b] = 0.0
+
+
+@batch_scores_vjp.of(Tail)
+def _(g, batch, grad):
+    add_rows(g.pairs.rows, batch.rows, batch.coefs, grad)
+
+
+@tail_value.of(Tail)
+def _(g, score, batch, s):
+    loss, sign, scores, work = g.pairs.loss, g.pairs.side, batch.scores, batch.work
+    for b in range(work.size):
+        excess = loss_value(loss, sign * (score - scores[b]), 1.0) - s
+        work[b] = excess if excess > 0.0 else 0.0
+    return s + array_sum(work) / (tail_share(g) * work.size)
+
+
+@add_tail_slopes.of(Tail)
+def _(g, batch_i, a, batch_j, s, scale):
+    if scale == 0.0:
+        return 0.0
+    loss, sign, scores, coefs, work = g.pairs.loss, g.pairs.side, batch_j.scores, batch_j.coefs, batch_j.work
+    score, part, hits = batch_i.scores[a], scale * g.pairs.side / (tail_share(g) * batch_j.work.size), 0
+    for b in range(work.size):
+        margin = sign * (score - scores[b])
+        hit = loss_value(loss, margin, 1.0) > s
+        work[b] = part * loss_slope(loss, margin, 1.0) if hit else 0.0
+        coefs[b] -= work[b]
+        hits += hit
+    batch_i.coefs[a] += array_sum(work)
+    return hits / work.size
+
+
+@soft_value.of(Tail)
+def _(g, score, batch, lam):
+    loss, sign, scores, work = g.pairs.loss, g.pairs.side, batch.scores, batch.work
+    for b in range(work.size):
+        work[b] = loss_value(loss, sign * (score - scores[b]), 1.0) / lam
+    top = work[0]
+    for b in range(1, work.size):
+        top = max(top, work[b])
+    for b in range(work.size):  # shifted by the largest: exp overflows at 710
+        work[b] = fast_exp(work[b] - top)
+    return top + math.log(array_sum(work) / work.size)
+
+
+@add_soft_slopes.of(Tail)
+def _(g, batch_i, a, batch_j, lam, log_u, log_scale):
+    loss, sign, scores, coefs, work = g.pairs.loss, g.pairs.side, batch_j.scores, batch_j.coefs, batch_j.work
+    score = batch_i.scores[a]
+    for b in range(work.size):
+        margin = sign * (score - scores[b])
+        weight = fast_exp((loss_value(loss, margin, 1.0) / lam - log_u) + log_scale) / work.size
+        work[b] = weight * sign * loss_slope(loss, margin, 1.0)
+        coefs[b] -= work[b]
+    batch_i.coefs[a] += array_sum(work)
 
 
 @inner_lipschitz.of(Tail)
@@ -195,9 +279,9 @@ def top_weights(u: np.ndarray, size: float) -> np.ndarray:
         size = round(size)
     rank = min(max(int(np.ceil(size)), 1), u.size)
     edge = np.partition(u, u.size - rank)[u.size - rank]
-    above, equal = u > edge, u == edge
-    left = max(1.0 - np.count_nonzero(above) / size, 0.0)
-    return above / size + equal * (left / max(int(np.count_nonzero(equal)), 1))
+    upper, equal = u > edge, u == edge
+    left = max(1.0 - np.count_nonzero(upper) / size, 0.0)
+    return upper / size + equal * (left / max(int(np.count_nonzero(equal)), 1))
 
 
 class Corner(NamedTuple):

@@ -11,8 +11,17 @@ from xrisk.generic import generic
 from xrisk.inner.affine import affine_batches
 from xrisk.inner.groups import Groups
 from xrisk.inner.models import LinearModel
-from xrisk.inner.numbered import draw_part, has_parts, sample_range
-from xrisk.inner.oracle import draw, inner_count, inner_samples, inner_size, sample_lipschitz, uniform_index
+from xrisk.inner.oracle import (
+    draw,
+    draw_part,
+    has_parts,
+    inner_count,
+    inner_samples,
+    inner_size,
+    sample_lipschitz,
+    sample_range,
+    uniform_index,
+)
 from xrisk.inner.passes import as_linear_groups
 
 CHUNK = 2**16  # transitions looked at together
@@ -188,11 +197,10 @@ def _(g, i, rng, batch):
         for j in range(row.size):
             row[j] = (row[j] if b > 0 else g.features[i, j]) - factor * g.features[successor, j]
     batch.shift[0] = shift
-    return batch
 
 
 @has_parts.of(Transitions)
-def _(g):
+def _(g, size):
     return transition_at.implemented(g.law)
 
 
@@ -216,7 +224,6 @@ def _(g, i, first, batch):
             for j in range(row.size):
                 row[j] -= weight * g.discount * g.features[successor, j]
     batch.shift[0] = shift
-    return batch
 
 
 @as_linear_groups.of(Transitions)

@@ -14,10 +14,10 @@ from xrisk.functions import (
     risk_cap,
     risk_is_capped,
 )
-from xrisk.inner.numbered import has_parts, shared_count
 from xrisk.inner.oracle import (
     exact_values,
     exact_vjp,
+    has_parts,
     inner_count,
     inner_dim,
     inner_is_affine,
@@ -25,6 +25,7 @@ from xrisk.inner.oracle import (
     inner_pooled,
     inner_samples,
     inner_smoothness,
+    shared_count,
 )
 from xrisk.problem import Problem, coupled, is_risk
 
@@ -92,7 +93,7 @@ POOLED = Need(
 )
 IN_PARTS = Need(
     "inner functions whose samples can be taken in order, such as Groups",
-    lambda problem: has_parts(problem.inner),
+    lambda problem: has_parts(problem.inner, 2),
     "inner",
 )
 SHARED_SAMPLES = Need(

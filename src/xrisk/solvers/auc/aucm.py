@@ -6,13 +6,12 @@ import numpy as np
 
 from xrisk.functions import prox
 from xrisk.functions.parameters import positive
-from xrisk.inner.oracle import inner_count
-from xrisk.inner.sides import add_losses, draw_side, new_side, read_scores
+from xrisk.inner.oracle import batch_scores_vjp, inner_count, new_batch
 from xrisk.problem import Problem
 from xrisk.solvers.card import MethodCard
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, Stagewise, rate
-from xrisk.solvers.shared.thresholds import PARTIAL_AUC, STAGES, sample_side_i
+from xrisk.solvers.shared.thresholds import PARTIAL_AUC, STAGES, draw_pairs
 from xrisk.solvers.shared.tracking import average_into
 
 
@@ -121,29 +120,26 @@ class AUCM(NamedTuple):
 def aucm_steps(problem, state, solver, n_steps, rng):
     x, alpha, v, x_bar, x_mean, order, first, t0 = state
     g, r, d = problem.inner, problem.penalty, x.size - 2
-    side_i, side_j, grad = new_side(g, solver.blocks), new_side(g, solver.batch), np.empty(x.size)
+    batch_i, batch_j, grad = new_batch(g, solver.blocks), new_batch(g, solver.batch), np.empty(x.size)
     for t in range(t0, t0 + n_steps):
-        step, a, b, mean, mean_below = rate(solver.step, t), x[d], x[d + 1], 0.0, 0.0
-        sample_side_i(g, order, side_i, rng)
-        draw_side(g, rng, side_j)
-        read_scores(g, x[:d], side_i)
-        read_scores(g, x[:d], side_j)
+        step, a, b, mean_i, mean_j = rate(solver.step, t), x[d], x[d + 1], 0.0, 0.0
+        draw_pairs(g, x[:d], order, batch_i, batch_j, rng)
         for k in range(solver.blocks):
-            side_i.coef[k] = 2.0 * (side_i.scores[k] - a - alpha) / solver.blocks
-            mean += side_i.scores[k] / solver.blocks
+            batch_i.coefs[k] = 2.0 * (batch_i.scores[k] - a - alpha) / solver.blocks
+            mean_i += batch_i.scores[k] / solver.blocks
         for k in range(solver.batch):
-            side_j.coef[k] = 2.0 * (side_j.scores[k] - b + alpha) / solver.batch
-            mean_below += side_j.scores[k] / solver.batch
+            batch_j.coefs[k] = 2.0 * (batch_j.scores[k] - b + alpha) / solver.batch
+            mean_j += batch_j.scores[k] / solver.batch
         for j in range(x.size):
             grad[j] = solver.strength * (x[j] - x_bar[j])
-        add_losses(g, side_i, grad[:d])
-        add_losses(g, side_j, grad[:d])
-        grad[d] += 2.0 * (a - mean)
-        grad[d + 1] += 2.0 * (b - mean_below)
+        batch_scores_vjp(g, batch_i, grad[:d])
+        batch_scores_vjp(g, batch_j, grad[:d])
+        grad[d] += 2.0 * (a - mean_i)
+        grad[d + 1] += 2.0 * (b - mean_j)
         average_into(v, grad, rate(solver.momentum, t) if t > 0 else 1.0)
         for j in range(x.size):
             x[j] -= step * v[j]
         prox(r, x[:d], step)
-        alpha = max(alpha + 2.0 * step * (solver.margin + mean_below - mean - alpha), 0.0)
+        alpha = max(alpha + 2.0 * step * (solver.margin + mean_j - mean_i - alpha), 0.0)
         average_into(x_mean, x, 1.0 / (t + 1 - first))
     return AUCMState(x, float(alpha), v, x_bar, x_mean, order, first, t0 + n_steps)

@@ -7,13 +7,12 @@ import numpy as np
 from xrisk.functions import prox
 from xrisk.functions.special import sigmoid
 from xrisk.generic import generic
-from xrisk.inner.oracle import inner_count
-from xrisk.inner.sides import add_losses, count_j, draw_side, new_side, read_scores
+from xrisk.inner.oracle import batch_scores_vjp, inner_count, inner_samples, new_batch
 from xrisk.problem import Problem
 from xrisk.solvers.card import MethodCard
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
-from xrisk.solvers.shared.thresholds import PARTIAL_AUC, TWO_WAY, sample_side_i
+from xrisk.solvers.shared.thresholds import PARTIAL_AUC, TWO_WAY, draw_pairs
 from xrisk.solvers.shared.tracking import average_into
 
 
@@ -110,24 +109,21 @@ class CrossEntropy(NamedTuple):
 def crossentropy_steps(problem, state, solver, n_steps, rng):
     x, x_mean, order, t0 = state
     g, r, d = problem.inner, problem.penalty, x.size - 1
-    p = positive_weight(solver.weights, order.size, count_j(g))
-    side_i, side_j, grad = new_side(g, solver.blocks), new_side(g, solver.batch), np.empty(x.size)
+    p = positive_weight(solver.weights, order.size, inner_samples(g) // order.size)
+    batch_i, batch_j, grad = new_batch(g, solver.blocks), new_batch(g, solver.batch), np.empty(x.size)
     for t in range(t0, t0 + n_steps):
         step = rate(solver.step, t)
-        sample_side_i(g, order, side_i, rng)
-        draw_side(g, rng, side_j)
-        read_scores(g, x[:d], side_i)
-        read_scores(g, x[:d], side_j)
+        draw_pairs(g, x[:d], order, batch_i, batch_j, rng)
         for j in range(x.size):
             grad[j] = 0.0
         for a in range(solver.blocks):
-            side_i.coef[a] = -p * sigmoid(-side_i.scores[a] - x[d]) / solver.blocks
-            grad[d] += side_i.coef[a]
+            batch_i.coefs[a] = -p * sigmoid(-batch_i.scores[a] - x[d]) / solver.blocks
+            grad[d] += batch_i.coefs[a]
         for b in range(solver.batch):
-            side_j.coef[b] = (1.0 - p) * sigmoid(side_j.scores[b] + x[d]) / solver.batch
-            grad[d] += side_j.coef[b]
-        add_losses(g, side_i, grad[:d])
-        add_losses(g, side_j, grad[:d])
+            batch_j.coefs[b] = (1.0 - p) * sigmoid(batch_j.scores[b] + x[d]) / solver.batch
+            grad[d] += batch_j.coefs[b]
+        batch_scores_vjp(g, batch_i, grad[:d])
+        batch_scores_vjp(g, batch_j, grad[:d])
         for j in range(x.size):
             x[j] -= step * grad[j]
         prox(r, x[:d], step)

@@ -8,12 +8,11 @@ from numba.extending import register_jitable
 from xrisk.functions import prox
 from xrisk.functions.parameters import non_negative, positive
 from xrisk.functions.special import clip, sigmoid
-from xrisk.inner.oracle import inner_count
-from xrisk.inner.sides import add_losses, draw_side, new_side, read_scores, tail_share
+from xrisk.inner.oracle import batch_scores, batch_scores_vjp, draw, inner_count, new_batch, tail_share
 from xrisk.problem import Problem
 from xrisk.solvers.card import MethodCard
 from xrisk.solvers.method import method
-from xrisk.solvers.shared.thresholds import PARTIAL_AUC, TWO_WAY, prepare_two_way, sample_side_i
+from xrisk.solvers.shared.thresholds import PARTIAL_AUC, TWO_WAY, draw_blocks, prepare_two_way
 from xrisk.solvers.shared.tracking import assign
 
 INTERCEPT, A, B, S, S2, TA, TB = range(7)  # variables after w
@@ -137,29 +136,29 @@ def mixing(solver, t):
 
 
 @register_jitable
-def pauci_side(g, solver, side, at, sign, theta, x, up, grad):
-    """Add the part of one side, − for positives and + for negatives, to the gradient in x, and return that in γ.
+def pauci_side(g, solver, batch, at, sign, theta, x, up, grad):
+    """Add what one side, − for positives and + for negatives, has in the gradient in x, and return that in γ.
 
     ``at`` is the place of its mean and threshold after w.
     """
     d, (mean, level), slope = x.size - FIRST.size, at, 0.0
     rest, out = x[d:], grad[d:]
-    read_scores(g, x[:d], side)
-    for b in range(side.rows.size):
-        f = sigmoid(side.scores[b] + rest[INTERCEPT])
+    batch_scores(g, x[:d], batch)
+    for b in range(batch.rows.size):
+        f = sigmoid(batch.scores[b] + rest[INTERCEPT])
         gap = f - rest[mean]
-        weight = sigmoid(solver.kappa * (gap * gap + sign * 2.0 * up * f - rest[level])) / (theta * side.rows.size)
-        side.coef[b] = weight * 2.0 * (gap + sign * up) * f * (1.0 - f)
-        out[INTERCEPT] += side.coef[b]
+        weight = sigmoid(solver.kappa * (gap * gap + sign * 2.0 * up * f - rest[level])) / (theta * batch.rows.size)
+        batch.coefs[b] = weight * 2.0 * (gap + sign * up) * f * (1.0 - f)
+        out[INTERCEPT] += batch.coefs[b]
         out[mean] -= weight * 2.0 * gap
         out[level] -= weight
         slope += weight * sign * 2.0 * f
-    add_losses(g, side, grad[:d])
+    batch_scores_vjp(g, batch, grad[:d])
     return slope
 
 
 @register_jitable
-def pauci_gradient(problem, solver, side_i, side_j, x, gamma, grad):
+def pauci_gradient(problem, solver, batch_i, batch_j, x, gamma, grad):
     """Write the gradient in x into ``grad`` (d + 7), and return that in γ."""
     g, d, up = problem.inner, x.size - FIRST.size, 1.0 + gamma
     rest, out = x[d:], grad[d:]
@@ -167,8 +166,8 @@ def pauci_gradient(problem, solver, side_i, side_j, x, gamma, grad):
         grad[j] = 0.0
     out[A], out[B], out[S], out[S2] = rest[TA], -rest[TB], 1.0, 1.0
     out[TA], out[TB] = rest[A] + gamma, gamma + 1.0 - rest[B]
-    slope = pauci_side(g, solver, side_i, (A, S), -1.0, problem.outer.alpha, x, up, grad)
-    slope += pauci_side(g, solver, side_j, (B, S2), 1.0, tail_share(g), x, up, grad)
+    slope = pauci_side(g, solver, batch_i, (A, S), -1.0, problem.outer.alpha, x, up, grad)
+    slope += pauci_side(g, solver, batch_j, (B, S2), 1.0, tail_share(g), x, up, grad)
     return slope - 2.0 * (1.0 + solver.omega) * gamma + rest[TA] + rest[TB]
 
 
@@ -181,15 +180,15 @@ def pauci_gradient(problem, solver, side_i, side_j, x, gamma, grad):
 def pauci_steps(problem, state, solver, n_steps, rng):
     x, x_prev, gamma, gamma_prev, v, ascent, order, t0 = state
     g, r, d = problem.inner, problem.penalty, x.size - FIRST.size
-    side_i, side_j = new_side(g, solver.blocks), new_side(g, solver.batch)
+    batch_i, batch_j = new_batch(g, solver.blocks), new_batch(g, solver.batch)
     grad, grad_prev, moved = np.empty(x.size), np.empty(x.size), np.empty(x.size)
     for t in range(t0, t0 + n_steps):
         e, e_prev = mixing(solver, t), mixing(solver, max(t - 1, 0))
         keep, keep_dual = 1.0 - solver.decay * e_prev * e_prev, 1.0 - solver.dual_decay * e_prev * e_prev
-        sample_side_i(g, order, side_i, rng)
-        draw_side(g, rng, side_j)
-        slope_prev = pauci_gradient(problem, solver, side_i, side_j, x_prev, gamma_prev, grad_prev)
-        slope = pauci_gradient(problem, solver, side_i, side_j, x, gamma, grad)
+        draw_blocks(g, order, batch_i, rng)
+        draw(g, order[0], rng, batch_j)
+        slope_prev = pauci_gradient(problem, solver, batch_i, batch_j, x_prev, gamma_prev, grad_prev)
+        slope = pauci_gradient(problem, solver, batch_i, batch_j, x, gamma, grad)
         ascent = slope + keep_dual * (ascent - slope_prev) if t > 0 else slope
         for j in range(x.size):
             v[j] = grad[j] + keep * (v[j] - grad_prev[j]) if t > 0 else grad[j]

@@ -8,8 +8,7 @@ from xrisk.functions import prox
 from xrisk.functions.parameters import positive
 from xrisk.functions.special import clip
 from xrisk.generic import generic
-from xrisk.inner.oracle import inner_count
-from xrisk.inner.sides import add_pairs, add_tail_slopes, new_side, tail_share, tail_value
+from xrisk.inner.oracle import add_tail_slopes, batch_scores_vjp, inner_count, new_batch, tail_share, tail_value
 from xrisk.problem import Problem
 from xrisk.solvers.card import LIPSCHITZ_INNER, MethodCard
 from xrisk.solvers.method import method
@@ -18,9 +17,9 @@ from xrisk.solvers.shared.thresholds import (
     PARTIAL_AUC,
     STAGES,
     FixedThresholds,
+    draw_pairs,
     first_thresholds,
     lazy_mean,
-    sample_sides,
 )
 from xrisk.solvers.shared.tracking import average_into
 
@@ -175,11 +174,11 @@ def sota_steps(problem, state, solver, n_steps, rng):
     w, y, s, level, w_bar, s_bar, level_bar, w_mean, y_sum, s_sum, level_mean, touched, order, first, t0 = state
     g, rho, r = problem
     n, theta0, theta1, coef = y.size, rho.alpha, tail_share(g), solver.strength
-    side_i, side_j, grad = new_side(g, solver.blocks), new_side(g, solver.batch), np.empty(w.size)
+    batch_i, batch_j, grad = new_batch(g, solver.blocks), new_batch(g, solver.batch), np.empty(w.size)
     moved = thresholds_moved(solver.coordinates, solver.blocks, n)
     for t in range(t0, t0 + n_steps):
         step, alpha, beta = rate(solver.step, t), rate(solver.dual_step, t), rate(solver.tail_step, t)
-        sample_sides(g, w, order, side_i, side_j, rng)
+        draw_pairs(g, w, order, batch_i, batch_j, rng)
         mean_y = 0.0
         for a in range(moved):
             i, slope = order[a], 0.0
@@ -187,16 +186,16 @@ def sota_steps(problem, state, solver, n_steps, rng):
             y_sum[i] += (t - touched[i]) * y[i]
             touched[i] = t
             if a < solver.blocks:
-                value = tail_value(g, side_i.scores[a], side_j, s[i])
-                hits = add_tail_slopes(g, side_i, a, side_j, s[i], y[i] / (theta0 * solver.blocks))
+                value = tail_value(g, batch_i.scores[a], batch_j, s[i])
+                hits = add_tail_slopes(g, batch_i, a, batch_j, s[i], y[i] / (theta0 * solver.blocks))
                 slope = y[i] / theta0 * (1.0 - hits / theta1)
                 mean_y += y[i] / solver.blocks
                 y[i] = clip(y[i] + alpha / theta0 * (value - level), 0.0, 1.0)
             s[i] = (s[i] + coef * n * beta * s_bar[i] - beta * slope) / (1.0 + coef * n * beta)
         for j in range(w.size):
             grad[j] = -coef * w_bar[j]
-        add_pairs(g, side_i, grad)
-        add_pairs(g, side_j, grad)
+        batch_scores_vjp(g, batch_i, grad)
+        batch_scores_vjp(g, batch_j, grad)
         for j in range(w.size):
             w[j] = (w[j] - step * grad[j]) / (1.0 + step * coef)
         prox(r, w, step / (1.0 + step * coef))

@@ -4,16 +4,15 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba.extending import register_jitable
 
 from xrisk.functions import prox
-from xrisk.inner.oracle import inner_count
-from xrisk.inner.sides import add_pairs, add_soft_slopes, new_side, soft_value
+from xrisk.inner.oracle import add_soft_slopes, batch_scores_vjp, inner_count, new_batch, soft_value
 from xrisk.problem import Problem
 from xrisk.solvers.card import MethodCard
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, check_fraction, rate
-from xrisk.solvers.shared.thresholds import PARTIAL_AUC, TWO_WAY, sample_sides
+from xrisk.solvers.shared.temperature import log_average, log_mean_exp
+from xrisk.solvers.shared.thresholds import PARTIAL_AUC, TWO_WAY, draw_pairs
 from xrisk.solvers.shared.tracking import average_into
 
 
@@ -109,46 +108,28 @@ class SOTAs(NamedTuple):
         return SOTAsState(w.copy(), np.zeros(n), seen, 0.0, np.zeros(w.size), w.copy(), np.arange(n), 0)
 
 
-@register_jitable
-def log_average(log_x, log_new, weight):
-    """log of (1 − weight) x + weight·new; nothing overflows."""
-    top = max(log_x, log_new)
-    return top + math.log((1.0 - weight) * math.exp(log_x - top) + weight * math.exp(log_new - top))
-
-
-@register_jitable
-def log_mean_exp(x):
-    """log mean exp(x), shifted by the largest."""
-    top, total = -np.inf, 0.0
-    for a in range(x.size):
-        top = max(top, x[a])
-    for a in range(x.size):
-        total += math.exp(x[a] - top)
-    return top + math.log(total / x.size)
-
-
 @method(TWO_WAY, {"sota-s": SOTAs()}, outer_track=check_fraction)
 def sotas_steps(problem, state, solver, n_steps, rng):
     w, log_u, seen, log_v, m, w_mean, order, t0 = state
     g, r = problem.inner, problem.penalty
-    power, log_s = solver.lam / solver.outer_lam, math.log(solver.blocks)
-    side_i, side_j, grad = new_side(g, solver.blocks), new_side(g, solver.batch), np.empty(w.size)
+    power, log_s, ones = solver.lam / solver.outer_lam, math.log(solver.blocks), np.ones(solver.blocks)
+    batch_i, batch_j, grad = new_batch(g, solver.blocks), new_batch(g, solver.batch), np.empty(w.size)
     for t in range(t0, t0 + n_steps):
         step, track, outer_track = rate(solver.step, t), rate(solver.track, t), rate(solver.outer_track, t)
-        sample_sides(g, w, order, side_i, side_j, rng)
+        draw_pairs(g, w, order, batch_i, batch_j, rng)
         for a in range(solver.blocks):
             i = order[a]
-            value = soft_value(g, side_i.scores[a], side_j, solver.lam)
+            value = soft_value(g, batch_i.scores[a], batch_j, solver.lam)
             log_u[i] = log_average(log_u[i], value, track) if seen[i] else value
             seen[i] = True
-            side_i.work[a] = power * log_u[i]
-        log_v = log_average(log_v, log_mean_exp(side_i.work), outer_track if t > 0 else 1.0)
+            batch_i.work[a] = power * log_u[i]
+        log_v = log_average(log_v, log_mean_exp(batch_i.work, ones, 1.0), outer_track if t > 0 else 1.0)
         for a in range(solver.blocks):
-            add_soft_slopes(g, side_i, a, side_j, solver.lam, log_u[order[a]], (side_i.work[a] - log_v) - log_s)
+            add_soft_slopes(g, batch_i, a, batch_j, solver.lam, log_u[order[a]], (batch_i.work[a] - log_v) - log_s)
         for j in range(w.size):
             grad[j] = 0.0
-        add_pairs(g, side_i, grad)
-        add_pairs(g, side_j, grad)
+        batch_scores_vjp(g, batch_i, grad)
+        batch_scores_vjp(g, batch_j, grad)
         average_into(m, grad, rate(solver.momentum, t) if t > 0 else 1.0)
         for j in range(w.size):
             w[j] -= step * m[j]

@@ -6,8 +6,16 @@ import numpy as np
 
 from xrisk.functions import prox
 from xrisk.functions.special import clip
-from xrisk.inner.oracle import inner_count
-from xrisk.inner.sides import add_pairs, add_tail_slopes, draw_side, new_side, read_scores, tail_share, tail_value
+from xrisk.inner.oracle import (
+    add_tail_slopes,
+    batch_scores,
+    batch_scores_vjp,
+    draw,
+    inner_count,
+    new_batch,
+    tail_share,
+    tail_value,
+)
 from xrisk.problem import Problem
 from xrisk.solvers.card import LIPSCHITZ_INNER, MethodCard
 from xrisk.solvers.method import method
@@ -16,8 +24,8 @@ from xrisk.solvers.shared.thresholds import (
     PARTIAL_AUC,
     TWO_WAY,
     FixedThresholds,
+    draw_pairs,
     first_thresholds,
-    sample_sides,
 )
 from xrisk.solvers.shared.tracking import average_into
 
@@ -127,25 +135,25 @@ def staco1_steps(problem, state, solver, n_steps, rng):
     w, y, s, level, w_mean, order, t0 = state
     g, rho, r = problem
     theta0, theta1 = rho.alpha, tail_share(g)
-    side_i, side_j, side_j2 = new_side(g, solver.blocks), new_side(g, solver.batch), new_side(g, solver.batch)
+    batch_i, batch_j, batch_j2 = new_batch(g, solver.blocks), new_batch(g, solver.batch), new_batch(g, solver.batch)
     grad = np.empty(w.size)
     for t in range(t0, t0 + n_steps):
         step, alpha, beta = rate(solver.step, t), rate(solver.dual_step, t), rate(solver.tail_step, t)
-        sample_sides(g, w, order, side_i, side_j, rng)
-        draw_side(g, rng, side_j2)
-        read_scores(g, w, side_j2)
+        draw_pairs(g, w, order, batch_i, batch_j, rng)
+        draw(g, order[0], rng, batch_j2)
+        batch_scores(g, w, batch_j2)
         mean_y = 0.0
         for a in range(solver.blocks):
             i = order[a]
-            value = tail_value(g, side_i.scores[a], side_j, s[i])
+            value = tail_value(g, batch_i.scores[a], batch_j, s[i])
             y[i] = clip(y[i] + alpha / theta0 * (value - level), 0.0, 1.0)
-            hits = add_tail_slopes(g, side_i, a, side_j2, s[i], y[i] / (theta0 * solver.blocks))
+            hits = add_tail_slopes(g, batch_i, a, batch_j2, s[i], y[i] / (theta0 * solver.blocks))
             s[i] -= beta / theta0 * y[i] * (1.0 - hits / theta1)
             mean_y += y[i] / solver.blocks
         for j in range(w.size):
             grad[j] = 0.0
-        add_pairs(g, side_i, grad)
-        add_pairs(g, side_j2, grad)
+        batch_scores_vjp(g, batch_i, grad)
+        batch_scores_vjp(g, batch_j2, grad)
         for j in range(w.size):
             w[j] -= step * grad[j]
         prox(r, w, step)

@@ -6,8 +6,16 @@ import numpy as np
 
 from xrisk.functions import prox
 from xrisk.functions.special import clip
-from xrisk.inner.oracle import inner_count
-from xrisk.inner.sides import add_pairs, add_tail_slopes, draw_side, new_side, read_scores, tail_share, tail_value
+from xrisk.inner.oracle import (
+    add_tail_slopes,
+    batch_scores,
+    batch_scores_vjp,
+    draw,
+    inner_count,
+    new_batch,
+    tail_share,
+    tail_value,
+)
 from xrisk.problem import Problem
 from xrisk.solvers.card import LIPSCHITZ_INNER, SMOOTH_INNER, MethodCard
 from xrisk.solvers.method import method
@@ -17,12 +25,12 @@ from xrisk.solvers.shared.thresholds import (
     TWO_WAY,
     FixedThresholds,
     Tails,
+    draw_pairs,
     first_tails,
     first_thresholds,
     move_tail,
     past_value,
     same_rows,
-    sample_sides,
     track_tail,
 )
 from xrisk.solvers.shared.tracking import (
@@ -144,31 +152,31 @@ def tailsonex_steps(problem, state, solver, n_steps, rng):
     w, w_prev, tails, level, v, w_mean, order, t0 = state
     g, rho, r = problem
     theta0, theta1 = rho.alpha, tail_share(g)
-    side_i, side_j, side_j2 = new_side(g, solver.blocks), new_side(g, solver.batch), new_side(g, solver.batch)
-    above_prev, below_prev, grad = same_rows(side_i), same_rows(side_j), np.empty(w.size)
+    batch_i, batch_j, batch_j2 = new_batch(g, solver.blocks), new_batch(g, solver.batch), new_batch(g, solver.batch)
+    batch_i_prev, batch_j_prev, grad = same_rows(batch_i), same_rows(batch_j), np.empty(w.size)
     for t in range(t0, t0 + n_steps):
         step, beta, track = rate(solver.step, t), rate(solver.tail_step, t), rate(solver.track, t)
         correction = correction_weight(solver.correction, track, order.size, solver.blocks)
-        sample_sides(g, w, order, side_i, side_j, rng)
-        draw_side(g, rng, side_j2)
-        read_scores(g, w, side_j2)
+        draw_pairs(g, w, order, batch_i, batch_j, rng)
+        draw(g, order[0], rng, batch_j2)
+        batch_scores(g, w, batch_j2)
         if corrects(solver.correction):
-            read_scores(g, w_prev, above_prev)
-            read_scores(g, w_prev, below_prev)
+            batch_scores(g, w_prev, batch_i_prev)
+            batch_scores(g, w_prev, batch_j_prev)
         mean_d = 0.0
         for a in range(solver.blocks):
             i = order[a]
-            value = tail_value(g, side_i.scores[a], side_j, tails.s[i])
-            value_prev = past_value(g, solver.correction, tails, i, t, above_prev.scores[a], below_prev)
+            value = tail_value(g, batch_i.scores[a], batch_j, tails.s[i])
+            value_prev = past_value(g, solver.correction, tails, i, t, batch_i_prev.scores[a], batch_j_prev)
             track_tail(tails, i, value, value_prev, track, correction)
             d = clip((tails.u[i] - level) / solver.nu, 0.0, 1.0 / theta0)
-            hits = add_tail_slopes(g, side_i, a, side_j2, tails.s[i], d / solver.blocks)
+            hits = add_tail_slopes(g, batch_i, a, batch_j2, tails.s[i], d / solver.blocks)
             move_tail(tails, i, t, beta * d * (1.0 - hits / theta1))
             mean_d += d / solver.blocks
         for j in range(w.size):
             grad[j] = 0.0
-        add_pairs(g, side_i, grad)
-        add_pairs(g, side_j2, grad)
+        batch_scores_vjp(g, batch_i, grad)
+        batch_scores_vjp(g, batch_j2, grad)
         average_into(v, grad, rate(solver.momentum, t) if t > 0 else 1.0)
         for j in range(w.size):
             w_prev[j] = w[j]

@@ -5,8 +5,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.functions import prox
-from xrisk.inner.oracle import inner_count
-from xrisk.inner.sides import add_pairs, add_tail_slopes, new_side, read_scores, tail_share, tail_value
+from xrisk.inner.oracle import (
+    add_tail_slopes,
+    batch_scores,
+    batch_scores_vjp,
+    inner_count,
+    new_batch,
+    tail_share,
+    tail_value,
+)
 from xrisk.problem import Problem
 from xrisk.solvers.card import LIPSCHITZ_INNER, MethodCard
 from xrisk.solvers.method import method
@@ -16,12 +23,12 @@ from xrisk.solvers.shared.thresholds import (
     TWO_WAY,
     FixedThresholds,
     Tails,
+    draw_pairs,
     first_tails,
     first_thresholds,
     move_tail,
     past_value,
     same_rows,
-    sample_sides,
     track_tail,
 )
 from xrisk.solvers.shared.tracking import (
@@ -138,29 +145,29 @@ def tailsonx_steps(problem, state, solver, n_steps, rng):
     w, w_prev, tails, level, w_mean, order, t0 = state
     g, rho, r = problem
     theta0, theta1 = rho.alpha, tail_share(g)
-    side_i, side_j, grad = new_side(g, solver.blocks), new_side(g, solver.batch), np.empty(w.size)
-    above_prev, below_prev = same_rows(side_i), same_rows(side_j)
+    batch_i, batch_j, grad = new_batch(g, solver.blocks), new_batch(g, solver.batch), np.empty(w.size)
+    batch_i_prev, batch_j_prev = same_rows(batch_i), same_rows(batch_j)
     for t in range(t0, t0 + n_steps):
         step, beta, track = rate(solver.step, t), rate(solver.tail_step, t), rate(solver.track, t)
         correction = correction_weight(solver.correction, track, order.size, solver.blocks)
-        sample_sides(g, w, order, side_i, side_j, rng)
+        draw_pairs(g, w, order, batch_i, batch_j, rng)
         if corrects(solver.correction):
-            read_scores(g, w_prev, above_prev)
-            read_scores(g, w_prev, below_prev)
+            batch_scores(g, w_prev, batch_i_prev)
+            batch_scores(g, w_prev, batch_j_prev)
         mean_d = 0.0
         for a in range(solver.blocks):
             i = order[a]
-            value = tail_value(g, side_i.scores[a], side_j, tails.s[i])
-            value_prev = past_value(g, solver.correction, tails, i, t, above_prev.scores[a], below_prev)
+            value = tail_value(g, batch_i.scores[a], batch_j, tails.s[i])
+            value_prev = past_value(g, solver.correction, tails, i, t, batch_i_prev.scores[a], batch_j_prev)
             old = track_tail(tails, i, value, value_prev, track, correction)
             d = 1.0 / theta0 if old > level else 0.0
-            hits = add_tail_slopes(g, side_i, a, side_j, tails.s[i], d / solver.blocks)
+            hits = add_tail_slopes(g, batch_i, a, batch_j, tails.s[i], d / solver.blocks)
             move_tail(tails, i, t, beta * d * (1.0 - hits / theta1))
             mean_d += d / solver.blocks
         for j in range(w.size):
             grad[j] = 0.0
-        add_pairs(g, side_i, grad)
-        add_pairs(g, side_j, grad)
+        batch_scores_vjp(g, batch_i, grad)
+        batch_scores_vjp(g, batch_j, grad)
         for j in range(w.size):
             w_prev[j] = w[j]
             w[j] -= step * grad[j]

@@ -105,7 +105,7 @@ def bsgd_steps(problem, state, solver, n_steps, rng):
         for a in range(solver.blocks):
             i = next_block(order, a, rng)
             if a == 0 or not shares_batch(g):
-                batch = draw(g, i, rng, batch)
+                draw(g, i, rng, batch)
             batch_value(g, i, w, batch, value)
             block_slope(f, value, y)
             batch_vjp(g, i, w, batch, y, 1.0 / solver.blocks, grad)

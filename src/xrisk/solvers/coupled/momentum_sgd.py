@@ -11,7 +11,7 @@ from xrisk.solvers.card import POOLED, MethodCard
 from xrisk.solvers.coupled.sgd import MEAN_OF_ROWS
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
-from xrisk.solvers.shared.rows import EQUAL_MASSES
+from xrisk.solvers.shared.single_rows import EQUAL_MASSES
 from xrisk.solvers.shared.tracking import average_into
 
 
@@ -94,7 +94,7 @@ def momentumsgd_steps(problem, state, solver, n_steps, rng):
         step = rate(solver.step, t)
         for j in range(w.size):
             v[j] *= solver.inertia
-        batch = draw(g, 0, rng, batch)
+        draw(g, 0, rng, batch)
         batch_vjp(g, 0, w, batch, one, 1.0, v)
         for j in range(w.size):
             w[j] -= step * v[j]

@@ -216,7 +216,7 @@ def msvr_steps(problem, state, solver, n_steps, rng):
         for a in range(solver.blocks):
             i = next_block(order, a, rng)
             if a == 0 or not shares_batch(g):
-                batch = draw(g, i, rng, batch)
+                draw(g, i, rng, batch)
             if corrects(solver.correction):
                 batch_values(g, i, w, w_prev, batch, value, value_prev)
             else:

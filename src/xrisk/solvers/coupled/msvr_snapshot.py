@@ -173,7 +173,7 @@ def snapshotmsvr_steps(problem, state, solver, n_steps, rng):
         for a in range(solver.blocks):
             i = next_block(order, a, rng)
             if a == 0 or not shares_batch(g):
-                batch = draw(g, i, rng, batch)
+                draw(g, i, rng, batch)
             batch_values(g, i, w, w_prev, batch, value, value_prev)
             batch_value(g, i, w_hat, batch, value_hat)
             if touched[i] < t - 1:  # block i was not updated in the last iteration: uᵢ has its old value

@@ -128,7 +128,7 @@ def nasa_steps(problem, state, solver, n_steps, rng):
         for a in range(order.size):
             i = next_block(order, a, rng) if a < solver.blocks else order[a]
             if a == 0 or not shares_batch(g):
-                batch = draw(g, i, rng, batch)
+                draw(g, i, rng, batch)
             batch_value(g, i, w, batch, value)
             if t == 0:
                 average_into(u[i], value, 1.0)

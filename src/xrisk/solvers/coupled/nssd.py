@@ -117,8 +117,9 @@ def nssd_steps(problem, state, solver, n_steps, rng):
         for a in range(order.size):
             i = next_block(order, a, rng) if a < solver.blocks else order[a]
             if a == 0 or not shares_batch(g):
-                batch = draw(g, i, rng, batch)
-                batch_grad = draw(g, i, rng, batch_grad) if a < solver.blocks else batch_grad
+                draw(g, i, rng, batch)
+                if a < solver.blocks:
+                    draw(g, i, rng, batch_grad)
             batch_value(g, i, w, batch, value)
             add_jvp(g, i, w, batch, ahead, workspace, value)
             block_dual_step(f, value, y[i], tau, y[i])

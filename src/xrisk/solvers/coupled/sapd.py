@@ -116,8 +116,9 @@ def sapd_steps(problem, state, solver, n_steps, rng):
         for a in range(order.size):
             i = next_block(order, a, rng) if a < solver.blocks else order[a]
             if a == 0 or not shares_batch(g):
-                batch = draw(g, i, rng, batch)
-                batch_grad = draw(g, i, rng, batch_grad) if a < solver.blocks else batch_grad
+                draw(g, i, rng, batch)
+                if a < solver.blocks:
+                    draw(g, i, rng, batch_grad)
             batch_value(g, i, w, batch, value)
             for j in range(value.size):
                 ahead[j] = value[j] + theta * (value[j] - p[i, j])

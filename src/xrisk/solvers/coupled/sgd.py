@@ -196,7 +196,7 @@ def sgd_steps(problem, state, solver, n_steps, rng):
         step, weight = rate(solver.step, t), average_weight(solver.average, t)
         for j in range(w.size):
             grad[j] = 0.0
-        batch = draw(g, 0, rng, batch)
+        draw(g, 0, rng, batch)
         batch_vjp(g, 0, w, batch, one, 1.0, grad)
         for j in range(w.size):
             w[j] -= step * grad[j]
@@ -218,7 +218,7 @@ def upweightedsgd_steps(problem, state, solver, n_steps, rng):
         for a in range(solver.blocks):
             i = next_block(order, a, rng)
             if a == 0 or not shares_batch(g):
-                batch = draw(g, i, rng, batch)
+                draw(g, i, rng, batch)
             batch_vjp(g, i, w, batch, one, 1.0 / solver.blocks, grad)
         for j in range(w.size):
             w[j] -= step * grad[j]

@@ -145,7 +145,8 @@ def sonex_steps(problem, state, solver, n_steps, rng):
         for a in range(solver.blocks):
             i = next_block(order, a, rng)
             if a == 0 or not shares_batch(g):
-                batch, batch_grad = draw(g, i, rng, batch), draw(g, i, rng, batch_grad)
+                draw(g, i, rng, batch)
+                draw(g, i, rng, batch_grad)
             if corrects(solver.correction):
                 batch_values(g, i, w, w_prev, batch, value, value_prev)
             else:

@@ -126,7 +126,8 @@ def sox_steps(problem, state, solver, n_steps, rng):
     g, f, r = problem
     m = inner_dim(g)
     value, y, grad = np.empty(m), np.empty(m), np.empty(w.size)
-    batch, batch_grad = new_batch(g, solver.batch), new_batch(g, solver.batch)
+    batch = new_batch(g, solver.batch)
+    batch_grad = new_batch(g, solver.batch) if draws_twice(solver.pairing) else batch
     for t in range(t0, t0 + n_steps):
         step, track, momentum = rate(solver.step, t), rate(solver.track, t), rate(solver.momentum, t)
         for j in range(w.size):
@@ -134,8 +135,9 @@ def sox_steps(problem, state, solver, n_steps, rng):
         for a in range(solver.blocks):
             i = next_block(order, a, rng)
             if a == 0 or not shares_batch(g):
-                batch = draw(g, i, rng, batch)
-                batch_grad = draw(g, i, rng, batch_grad) if draws_twice(solver.pairing) else batch
+                draw(g, i, rng, batch)
+                if draws_twice(solver.pairing):
+                    draw(g, i, rng, batch_grad)
             batch_value(g, i, w, batch, value)
             if not seen[i]:
                 seen[i] = True

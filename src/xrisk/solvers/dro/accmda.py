@@ -8,26 +8,16 @@ from numba.extending import register_jitable
 
 from xrisk.functions import KLBallRisk, KLRisk, prox
 from xrisk.functions.ambiguity import kl_divergence
+from xrisk.functions.row_risks import temperature_range
 from xrisk.functions.simplex import project_simplex
 from xrisk.functions.special import wright_omega
 from xrisk.generic import generic
-from xrisk.inner.oracle import inner_count
+from xrisk.inner.oracle import batch_losses, batch_losses_vjp, inner_count, new_batch
 from xrisk.problem import Problem
 from xrisk.solvers.card import SMOOTH_INNER, MethodCard
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
-from xrisk.solvers.shared.rows import (
-    EQUAL_MASSES,
-    KL_RISK,
-    ROWS,
-    SINGLE_ROWS,
-    add_gradients,
-    draw_rows,
-    new_rows,
-    raise_least,
-    read_losses,
-    temperature_range,
-)
+from xrisk.solvers.shared.single_rows import EQUAL_MASSES, KL_RISK, ROWS, SINGLE_ROWS, draw_rows, raise_least
 from xrisk.solvers.shared.tracking import assign, average_into
 
 
@@ -209,11 +199,11 @@ class AccMDA(NamedTuple):
 def add_saddle_slopes(g, w, p, lam, batch, scale, v, y):
     """Add scale times the gradients of Σ pᵢvᵢ(w) − λ KL(p) on the batch to v (d) and y (n)."""
     n = p.size
-    read_losses(g, w, batch, batch.losses)
+    batch_losses(g, w, batch, batch.losses)
     for b in range(batch.rows.size):
         batch.scales[b] = scale * n * p[batch.rows[b]] / batch.rows.size
         y[batch.rows[b]] += scale * n * batch.losses[b] / batch.rows.size
-    add_gradients(g, w, batch, batch.scales, v)
+    batch_losses_vjp(g, w, batch, batch.scales, v)
     for i in range(n):
         y[i] -= scale * lam * (math.log(n * p[i]) + 1.0)
 
@@ -222,7 +212,7 @@ def add_saddle_slopes(g, w, p, lam, batch, scale, v, y):
 def accmda_steps(problem, state, solver, n_steps, rng):
     w, p, v, y, w_mean, p_mean, t0 = state
     g, rho, r = problem
-    n, lam, batch = p.size, temperature_range(rho)[0], new_rows(g, solver.batch)
+    n, lam, batch = p.size, temperature_range(rho)[0], new_batch(g, solver.batch)
     w_prev, p_prev, w_new, p_new = np.empty(w.size), np.empty(n), np.empty(w.size), np.empty(n)
     for t in range(t0, t0 + n_steps):
         step, dual_step, mix = rate(solver.step, t), rate(solver.dual_step, t) / n, rate(solver.mixing, t)

@@ -5,34 +5,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.functions import prox
+from xrisk.functions.row_risks import ball_radius, divergence_limit, temperature_range
 from xrisk.functions.special import clip, norm
-from xrisk.inner.oracle import inner_count
+from xrisk.inner.oracle import batch_losses, batch_losses_vjp, inner_count, new_batch
 from xrisk.problem import Problem
 from xrisk.solvers.card import SMOOTH_INNER, MethodCard
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
-from xrisk.solvers.shared.rows import (
-    KL_RISK,
-    ROWS,
-    SINGLE_ROWS,
-    add_gradients,
-    ball_radius,
-    divergence_limit,
-    draw_rows,
-    fill_zero,
-    log_mean_exp,
-    mean_loss,
-    move,
-    new_rows,
-    read_losses,
-    shorten,
-    storm_scale,
-    temperature_range,
-    tilt,
-    with_temperature,
-    worst_weights_at,
-)
-from xrisk.solvers.shared.tracking import assign, average_into
+from xrisk.solvers.shared.single_rows import KL_RISK, ROWS, SINGLE_ROWS, draw_rows, worst_weights_at
+from xrisk.solvers.shared.temperature import log_mean_exp, mean_loss, storm_scale, tilt, with_temperature
+from xrisk.solvers.shared.tracking import assign, average_into, descend, fill_zero, shorten
 
 
 class ASCDROState(NamedTuple):
@@ -149,25 +131,25 @@ def ascdro_steps(problem, state, solver, n_steps, rng):
     x, x_prev, q, m, steepest, x_mean, limit, guarded, t0 = state
     g, rho, r = problem
     (low, high), radius = temperature_range(rho), ball_radius(rho)
-    batch, losses_prev, grad, z = new_rows(g, solver.batch), np.empty(solver.batch), np.empty(x.size), np.empty(x.size)
+    batch, losses_prev, grad, z = new_batch(g, solver.batch), np.empty(solver.batch), np.empty(x.size), np.empty(x.size)
     for t in range(t0, t0 + n_steps):
         w, w_prev, lam, lam_prev = x[:-1], x_prev[:-1], x[-1], x_prev[-1]
         draw_rows(g, rho, rng, batch)
-        read_losses(g, w, batch, batch.losses)
-        read_losses(g, w_prev, batch, losses_prev)
-        here, there = log_mean_exp(batch.losses, batch.factors, lam), log_mean_exp(losses_prev, batch.factors, lam_prev)
-        m, kept, there, fell = storm_scale(m, norm(q), here, there, rate(solver.track, t) if t > 0 else 1.0)
+        batch_losses(g, w, batch, batch.losses)
+        batch_losses(g, w_prev, batch, losses_prev)
+        new, old = log_mean_exp(batch.losses, batch.weights, lam), log_mean_exp(losses_prev, batch.weights, lam_prev)
+        m, kept, old, fell = storm_scale(m, norm(q), new, old, rate(solver.track, t) if t > 0 else 1.0)
         guarded += fell
-        total = tilt(batch.losses, batch.factors, lam, m, batch.scales)
+        total = tilt(batch.losses, batch.weights, lam, m, batch.scales)
         fill_zero(grad)
-        add_gradients(g, w, batch, batch.scales, grad[:-1])
+        batch_losses_vjp(g, w, batch, batch.scales, grad[:-1])
         steepest = max(steepest, norm(grad[:-1]) / total) if total > 0.0 else steepest
         grad[-1] = -mean_loss(batch.losses, batch.scales) / lam
         for j in range(x.size):
             q[j] = kept * q[j] + grad[j] / lam
-        tilt(losses_prev, batch.factors, lam_prev, there, batch.scales)
+        tilt(losses_prev, batch.weights, lam_prev, old, batch.scales)
         fill_zero(grad)
-        add_gradients(g, w_prev, batch, batch.scales, grad[:-1])
+        batch_losses_vjp(g, w_prev, batch, batch.scales, grad[:-1])
         grad[-1] = -mean_loss(losses_prev, batch.scales) / lam_prev
         for j in range(x.size):
             q[j] -= grad[j] / lam_prev
@@ -178,7 +160,7 @@ def ascdro_steps(problem, state, solver, n_steps, rng):
         for j in range(x.size):
             z[j] += solver.strength * x[j]
         step = rate(solver.step, t)
-        move(w, step, z)
+        descend(w, step, z)
         prox(r, w, step)
         x[-1] = clip(lam - rate(solver.temperature_step, t) * z[-1], low, high)
         average_into(x_mean, x, average_weight(solver.average, t))

@@ -8,29 +8,17 @@ from numba.extending import register_jitable
 
 from xrisk.functions import ChiSquareBallRisk, ChiSquareRiskA, CVaRRisk, KLBallRisk, KLRisk, prox
 from xrisk.functions.parameters import finite
+from xrisk.functions.row_risks import ball_radius, bare_risk, floored, temperature_range
 from xrisk.functions.special import clip
 from xrisk.generic import generic
+from xrisk.inner.oracle import batch_losses, batch_losses_vjp, new_batch
 from xrisk.problem import Problem
 from xrisk.solvers.card import MethodCard, Need
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
-from xrisk.solvers.shared.rows import (
-    ROWS,
-    SINGLE_ROWS,
-    add_gradients,
-    ball_radius,
-    bare_risk,
-    draw_rows,
-    fill_zero,
-    floored,
-    log_mean_exp,
-    move,
-    new_rows,
-    read_losses,
-    temperature_range,
-    tilt,
-)
-from xrisk.solvers.shared.tracking import average_into
+from xrisk.solvers.shared.single_rows import ROWS, SINGLE_ROWS, draw_rows
+from xrisk.solvers.shared.temperature import log_mean_exp, tilt
+from xrisk.solvers.shared.tracking import average_into, descend, fill_zero
 
 
 @generic
@@ -224,16 +212,16 @@ def dualsgm_steps(problem, state, solver, n_steps, rng):
     g, masses, r = problem
     rho, w = bare_risk(masses), x[:-2]
     low, high = multiplier_range(rho)
-    batch, grad = new_rows(g, solver.batch), np.empty(w.size)
+    batch, grad = new_batch(g, solver.batch), np.empty(w.size)
     for t in range(t0, t0 + n_steps):
         eta, lam, step = x[-2], x[-1], rate(solver.step, t)
         draw_rows(g, masses, rng, batch)
-        read_losses(g, w, batch, batch.losses)
-        eta = lifted(rho, batch.losses, batch.factors, eta, lam, solver.slack)
-        g_eta, g_lam = dual_slopes(rho, batch.losses, batch.factors, eta, lam, batch.scales)
+        batch_losses(g, w, batch, batch.losses)
+        eta = lifted(rho, batch.losses, batch.weights, eta, lam, solver.slack)
+        g_eta, g_lam = dual_slopes(rho, batch.losses, batch.weights, eta, lam, batch.scales)
         fill_zero(grad)
-        add_gradients(g, w, batch, batch.scales, grad)
-        move(w, step, grad)
+        batch_losses_vjp(g, w, batch, batch.scales, grad)
+        descend(w, step, grad)
         prox(r, w, step)
         x[-2] = eta - rate(solver.threshold_step, t) * g_eta
         x[-1] = clip(lam - rate(solver.temperature_step, t) * g_lam, low, high)

@@ -5,22 +5,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.functions import prox
+from xrisk.inner.oracle import batch_losses, batch_losses_vjp, new_batch
 from xrisk.problem import Problem
 from xrisk.solvers.card import MethodCard
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
-from xrisk.solvers.shared.rows import (
-    ROWS,
-    SINGLE_ROWS,
-    WORST_CASE,
-    add_gradients,
-    add_worst_case,
-    draw_rows,
-    fill_zero,
-    new_rows,
-    read_losses,
-)
-from xrisk.solvers.shared.tracking import average_into
+from xrisk.solvers.shared.single_rows import ROWS, SINGLE_ROWS, WORST_CASE, add_worst_case, draw_rows
+from xrisk.solvers.shared.tracking import average_into, fill_zero
 
 
 class FastDROState(NamedTuple):
@@ -100,15 +91,15 @@ class FastDRO(NamedTuple):
 def fastdro_steps(problem, state, solver, n_steps, rng):
     w, v, w_mean, t0 = state
     g, rho, r = problem
-    batch, grad = new_rows(g, solver.batch), np.empty(w.size)
+    batch, grad = new_batch(g, solver.batch), np.empty(w.size)
     for t in range(t0, t0 + n_steps):
         step = rate(solver.step, t)
         draw_rows(g, rho, rng, batch)
-        read_losses(g, w, batch, batch.losses)
+        batch_losses(g, w, batch, batch.losses)
         fill_zero(batch.scales)
         add_worst_case(rho, batch, 1.0)
         fill_zero(grad)
-        add_gradients(g, w, batch, batch.scales, grad)
+        batch_losses_vjp(g, w, batch, batch.scales, grad)
         for j in range(w.size):
             v[j] = solver.inertia * v[j] + grad[j]
             w[j] -= step * (grad[j] + solver.inertia * v[j])

@@ -6,26 +6,15 @@ import numpy as np
 from numba.extending import register_jitable
 
 from xrisk.functions import prox
-from xrisk.inner.oracle import Oracles
+from xrisk.inner.groups import RowBatch
+from xrisk.inner.oracle import Oracles, batch_losses, batch_losses_vjp, new_batch
 from xrisk.problem import Problem
 from xrisk.solvers.base import calls_ahead, passes_made
 from xrisk.solvers.card import MethodCard
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
-from xrisk.solvers.shared.rows import (
-    ROWS,
-    SINGLE_ROWS,
-    WORST_CASE,
-    add_gradients,
-    add_worst_case,
-    draw_rows,
-    fill_zero,
-    new_rows,
-    prepare_rows,
-    read_losses,
-    rows_between,
-)
-from xrisk.solvers.shared.tracking import average_into
+from xrisk.solvers.shared.single_rows import ROWS, SINGLE_ROWS, WORST_CASE, add_worst_case, draw_rows, prepare_rows
+from xrisk.solvers.shared.tracking import average_into, fill_zero
 
 
 class FastDROMLMCState(NamedTuple):
@@ -134,11 +123,24 @@ def drawn_level(levels, rng):
     return level, (chance if level < levels else 2.0 * chance)
 
 
+@register_jitable
+def rows_between(batch, low, high):
+    """The batch of the rows at places low, …, high − 1."""
+    return RowBatch(
+        batch.rows[low:high],
+        batch.target[low:high],
+        batch.weights[low:high],
+        batch.losses[low:high],
+        batch.scales[low:high],
+        batch.work[low:high],
+    )
+
+
 @method(ROWS, {"fastdro-mlmc": FastDROMLMC()})
 def fastdromlmc_steps(problem, state, solver, n_steps, rng):
     w, v, w_mean, rows, t0 = state
     g, rho, r = problem
-    workspace, grad = new_rows(g, solver.batch * 2**solver.levels), np.empty(w.size)
+    workspace, grad = new_batch(g, solver.batch * 2**solver.levels), np.empty(w.size)
     for t in range(t0, t0 + n_steps):
         step = rate(solver.step, t)
         level, chance = drawn_level(solver.levels, rng)
@@ -146,14 +148,14 @@ def fastdromlmc_steps(problem, state, solver, n_steps, rng):
         rows += m
         batch = rows_between(workspace, 0, m)
         draw_rows(g, rho, rng, batch)
-        read_losses(g, w, batch, batch.losses)
+        batch_losses(g, w, batch, batch.losses)
         fill_zero(batch.scales)
         add_worst_case(rho, rows_between(batch, 0, solver.batch // 2), 1.0)
         add_worst_case(rho, batch, 1.0 / chance)
         add_worst_case(rho, rows_between(batch, 0, m // 2), -0.5 / chance)
         add_worst_case(rho, rows_between(batch, m // 2, m), -0.5 / chance)
         fill_zero(grad)
-        add_gradients(g, w, batch, batch.scales, grad)
+        batch_losses_vjp(g, w, batch, batch.scales, grad)
         for j in range(w.size):
             v[j] = solver.inertia * v[j] + grad[j]
             w[j] -= step * (grad[j] + solver.inertia * v[j])

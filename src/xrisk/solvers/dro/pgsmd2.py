@@ -6,27 +6,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.functions import prox
-from xrisk.inner.oracle import inner_count
+from xrisk.inner.oracle import batch_losses, batch_losses_vjp, inner_count, new_batch
 from xrisk.problem import Problem
 from xrisk.solvers.card import MethodCard
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, Stagewise, rate
 from xrisk.solvers.shared.epochs import Lengthening, epoch_of, settled_epoch
-from xrisk.solvers.shared.rows import (
+from xrisk.solvers.shared.single_rows import (
     EQUAL_MASSES,
     KL_RISK,
     ROWS,
     SINGLE_ROWS,
-    add_gradients,
     draw_rows,
-    fill_zero,
-    new_rows,
     prepare_rows,
-    read_losses,
     weights_step,
     worst_weights,
 )
-from xrisk.solvers.shared.tracking import average_into
+from xrisk.solvers.shared.tracking import average_into, fill_zero
 
 
 class PGSMD2State(NamedTuple):
@@ -129,18 +125,18 @@ class PGSMD2(NamedTuple):
 def pgsmd2_steps(problem, state, solver, n_steps, rng):
     w, p, anchor, w_mean, p_mean, stage, first, t0 = state
     g, rho, r = problem
-    n, batch, grad, logits = p.size, new_rows(g, solver.batch), np.empty(w.size), np.empty(p.size)
+    n, batch, grad, logits = p.size, new_batch(g, solver.batch), np.empty(w.size), np.empty(p.size)
     for t in range(t0, t0 + n_steps):
         step, kappa = rate(solver.step, t) / stage, rate(solver.dual_step, t) / (n * stage)
         draw_rows(g, rho, rng, batch)
-        read_losses(g, w, batch, batch.losses)
+        batch_losses(g, w, batch, batch.losses)
         for i in range(n):
             logits[i] = math.log(p[i])
         for b in range(solver.batch):
             batch.scales[b] = n * p[batch.rows[b]] / solver.batch
             logits[batch.rows[b]] += kappa * n * batch.losses[b] / solver.batch
         fill_zero(grad)
-        add_gradients(g, w, batch, batch.scales, grad)
+        batch_losses_vjp(g, w, batch, batch.scales, grad)
         adjoint = 1.0 + step * solver.strength
         for j in range(w.size):
             w[j] = (w[j] - step * (grad[j] - solver.strength * anchor[j])) / adjoint

@@ -6,27 +6,14 @@ import numpy as np
 
 from xrisk.functions import prox
 from xrisk.functions.special import norm
+from xrisk.inner.oracle import batch_losses, batch_losses_vjp, new_batch
 from xrisk.problem import Problem
 from xrisk.solvers.card import SMOOTH_INNER, MethodCard
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
-from xrisk.solvers.shared.rows import (
-    EQUAL_MASSES,
-    KL_PRICE,
-    ROWS,
-    SINGLE_ROWS,
-    add_gradients,
-    draw_rows,
-    fill_zero,
-    log_mean_exp,
-    move,
-    new_rows,
-    read_losses,
-    shorten,
-    storm_scale,
-    tilt,
-)
-from xrisk.solvers.shared.tracking import assign, average_into
+from xrisk.solvers.shared.single_rows import EQUAL_MASSES, KL_PRICE, ROWS, SINGLE_ROWS, draw_rows
+from xrisk.solvers.shared.temperature import log_mean_exp, storm_scale, tilt
+from xrisk.solvers.shared.tracking import assign, average_into, descend, fill_zero, shorten
 
 
 class RECOVERState(NamedTuple):
@@ -114,31 +101,31 @@ class RECOVER(NamedTuple):
 def recover_steps(problem, state, solver, n_steps, rng):
     w, w_prev, v, m, steepest, w_mean, guarded, t0 = state
     g, rho, r = problem
-    lam, batch, losses_prev = rho.lam, new_rows(g, solver.batch), np.empty(solver.batch)
+    lam, batch, losses_prev = rho.lam, new_batch(g, solver.batch), np.empty(solver.batch)
     grad, z = np.empty(w.size), np.empty(w.size)
     for t in range(t0, t0 + n_steps):
         draw_rows(g, rho, rng, batch)
-        read_losses(g, w, batch, batch.losses)
-        read_losses(g, w_prev, batch, losses_prev)
-        here, there = log_mean_exp(batch.losses, batch.factors, lam), log_mean_exp(losses_prev, batch.factors, lam)
-        m, kept, there, fell = storm_scale(m, norm(v), here, there, rate(solver.track, t) if t > 0 else 1.0)
+        batch_losses(g, w, batch, batch.losses)
+        batch_losses(g, w_prev, batch, losses_prev)
+        new, old = log_mean_exp(batch.losses, batch.weights, lam), log_mean_exp(losses_prev, batch.weights, lam)
+        m, kept, old, fell = storm_scale(m, norm(v), new, old, rate(solver.track, t) if t > 0 else 1.0)
         guarded += fell
-        total = tilt(batch.losses, batch.factors, lam, m, batch.scales)
+        total = tilt(batch.losses, batch.weights, lam, m, batch.scales)
         fill_zero(grad)
-        add_gradients(g, w, batch, batch.scales, grad)
+        batch_losses_vjp(g, w, batch, batch.scales, grad)
         steepest = max(steepest, norm(grad) / total) if total > 0.0 else steepest
         for j in range(w.size):
             v[j] = kept * v[j] + grad[j]
-        tilt(losses_prev, batch.factors, lam, there, batch.scales)
+        tilt(losses_prev, batch.weights, lam, old, batch.scales)
         fill_zero(grad)
-        add_gradients(g, w_prev, batch, batch.scales, grad)
+        batch_losses_vjp(g, w_prev, batch, batch.scales, grad)
         for j in range(w.size):
             v[j] -= grad[j]
         assign(z, v)
         shorten(z, steepest)
         assign(w_prev, w)
         step = rate(solver.step, t)
-        move(w, step, z)
+        descend(w, step, z)
         prox(r, w, step)
         average_into(w_mean, w, average_weight(solver.average, t))
     return RECOVERState(w, w_prev, v, float(m), float(steepest), w_mean, guarded, t0 + n_steps)

@@ -5,32 +5,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.functions import prox
+from xrisk.functions.row_risks import ball_radius, divergence_limit, temperature_range
 from xrisk.functions.special import clip
-from xrisk.inner.oracle import inner_count
+from xrisk.inner.oracle import batch_losses, batch_losses_vjp, inner_count, new_batch
 from xrisk.problem import Problem
 from xrisk.solvers.card import SMOOTH_INNER, MethodCard
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
-from xrisk.solvers.shared.rows import (
-    KL_RISK,
-    ROWS,
-    SINGLE_ROWS,
-    add_gradients,
-    ball_radius,
-    divergence_limit,
-    draw_rows,
-    fill_zero,
-    log_average,
-    log_mean_exp,
-    move,
-    new_rows,
-    read_losses,
-    temperature_range,
-    temperature_slope,
-    tilt,
-    with_temperature,
-)
-from xrisk.solvers.shared.tracking import average_into
+from xrisk.solvers.shared.single_rows import KL_RISK, ROWS, SINGLE_ROWS, draw_rows
+from xrisk.solvers.shared.temperature import log_average, log_mean_exp, temperature_slope, tilt, with_temperature
+from xrisk.solvers.shared.tracking import average_into, descend, fill_zero
 
 
 class SCDROState(NamedTuple):
@@ -138,22 +122,22 @@ def scdro_steps(problem, state, solver, n_steps, rng):
     x, z, sigma, x_mean, limit, t0 = state
     g, rho, r = problem
     (low, high), radius = temperature_range(rho), ball_radius(rho)
-    batch, grad = new_rows(g, solver.batch), np.empty(x.size)
+    batch, grad = new_batch(g, solver.batch), np.empty(x.size)
     for t in range(t0, t0 + n_steps):
         w, lam = x[:-1], x[-1]
         beta = rate(solver.track, t) if t > 0 else 1.0
         draw_rows(g, rho, rng, batch)
-        read_losses(g, w, batch, batch.losses)
-        sigma = log_average(sigma, log_mean_exp(batch.losses, batch.factors, lam), beta)
-        tilt(batch.losses, batch.factors, lam, sigma, batch.scales)
+        batch_losses(g, w, batch, batch.losses)
+        sigma = log_average(sigma, log_mean_exp(batch.losses, batch.weights, lam), beta)
+        tilt(batch.losses, batch.weights, lam, sigma, batch.scales)
         fill_zero(grad)
-        add_gradients(g, w, batch, batch.scales, grad[:-1])
+        batch_losses_vjp(g, w, batch, batch.scales, grad[:-1])
         grad[-1] = temperature_slope(radius, batch.losses, batch.scales, lam, sigma)
         for j in range(x.size):
             grad[j] += solver.strength * x[j]
         average_into(z, grad, beta)
         step = rate(solver.step, t)
-        move(w, step, z)
+        descend(w, step, z)
         prox(r, w, step)
         adjoint = clip(z[-1] - solver.strength * lam, radius - limit, radius) + solver.strength * lam
         x[-1] = clip(lam - rate(solver.temperature_step, t) * adjoint, low, high)

@@ -6,26 +6,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.functions import prox
+from xrisk.functions.row_risks import bare_risk
 from xrisk.functions.special import log1pexp
+from xrisk.inner.oracle import batch_losses, batch_losses_vjp, new_batch
 from xrisk.problem import Problem
 from xrisk.solvers.card import MethodCard
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, PolynomialAverage, Stagewise, average_weight, rate
-from xrisk.solvers.shared.rows import (
-    KL_PRICE,
-    ROWS,
-    SINGLE_ROWS,
-    add_gradients,
-    bare_risk,
-    draw_rows,
-    fill_zero,
-    log_mean_exp,
-    move,
-    new_rows,
-    read_losses,
-    tilt,
-)
-from xrisk.solvers.shared.tracking import average_into
+from xrisk.solvers.shared.single_rows import KL_PRICE, ROWS, SINGLE_ROWS, draw_rows
+from xrisk.solvers.shared.temperature import log_mean_exp, tilt
+from xrisk.solvers.shared.tracking import average_into, descend, fill_zero
 
 
 class SCENTState(NamedTuple):
@@ -106,17 +96,17 @@ class SCENT(NamedTuple):
 def scent_steps(problem, state, solver, n_steps, rng):
     w, nu, w_mean, t0 = state
     g, rho, r = problem
-    lam, batch, grad = bare_risk(rho).lam, new_rows(g, solver.batch), np.empty(w.size)
+    lam, batch, grad = bare_risk(rho).lam, new_batch(g, solver.batch), np.empty(w.size)
     for t in range(t0, t0 + n_steps):
         step, log_alpha = rate(solver.step, t), math.log(rate(solver.dual_step, t))
         draw_rows(g, rho, rng, batch)
-        read_losses(g, w, batch, batch.losses)
-        m = log_mean_exp(batch.losses, batch.factors, lam)
+        batch_losses(g, w, batch, batch.losses)
+        m = log_mean_exp(batch.losses, batch.weights, lam)
         nu = nu + (log1pexp(log_alpha + m) - log1pexp(log_alpha + nu)) if t > 0 else m
-        tilt(batch.losses, batch.factors, lam, nu, batch.scales)
+        tilt(batch.losses, batch.weights, lam, nu, batch.scales)
         fill_zero(grad)
-        add_gradients(g, w, batch, batch.scales, grad)
-        move(w, step, grad)
+        batch_losses_vjp(g, w, batch, batch.scales, grad)
+        descend(w, step, grad)
         prox(r, w, step)
         average_into(w_mean, w, average_weight(solver.average, t))
     return SCENTState(w, float(nu), w_mean, t0 + n_steps)

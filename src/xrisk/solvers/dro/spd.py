@@ -6,25 +6,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xrisk.functions import prox
-from xrisk.inner.oracle import inner_count
+from xrisk.inner.oracle import batch_losses, batch_losses_vjp, inner_count, new_batch, place_block
 from xrisk.problem import Problem
 from xrisk.solvers.card import MethodCard
 from xrisk.solvers.method import method
 from xrisk.solvers.schedules import Decreasing, Stagewise, UniformAverage, average_weight, rate
-from xrisk.solvers.shared.rows import (
-    EQUAL_MASSES,
-    KL_RISK,
-    ROWS,
-    SINGLE_ROWS,
-    add_gradients,
-    fill_zero,
-    move,
-    new_rows,
-    place_row,
-    read_losses,
-    weights_step,
-)
-from xrisk.solvers.shared.tracking import average_into
+from xrisk.solvers.shared.single_rows import EQUAL_MASSES, KL_RISK, ROWS, SINGLE_ROWS, weights_step
+from xrisk.solvers.shared.tracking import average_into, descend, fill_zero
 from xrisk.solvers.shared.weights import pick
 
 
@@ -111,20 +99,20 @@ class SPD(NamedTuple):
 def spd_steps(problem, state, solver, n_steps, rng):
     w, p, w_mean, p_mean, t0 = state
     g, rho, r = problem
-    n, batch, grad, logits = p.size, new_rows(g, solver.batch), np.empty(w.size), np.empty(p.size)
+    n, batch, grad, logits = p.size, new_batch(g, solver.batch), np.empty(w.size), np.empty(p.size)
     for t in range(t0, t0 + n_steps):
         step, kappa, weight = rate(solver.step, t), rate(solver.dual_step, t) / n, average_weight(solver.average, t)
         for b in range(solver.batch):
-            place_row(g, pick(p, rng), batch, b)
-        read_losses(g, w, batch, batch.losses)
+            place_block(g, pick(p, rng), batch, b)
+        batch_losses(g, w, batch, batch.losses)
         for i in range(n):
             logits[i] = math.log(p[i])
         for b in range(solver.batch):
             batch.scales[b] = 1.0 / solver.batch
             logits[batch.rows[b]] += kappa * batch.losses[b] / (solver.batch * p[batch.rows[b]])
         fill_zero(grad)
-        add_gradients(g, w, batch, batch.scales, grad)
-        move(w, step, grad)
+        batch_losses_vjp(g, w, batch, batch.scales, grad)
+        descend(w, step, grad)
         prox(r, w, step)
         weights_step(rho, kappa, logits, solver.least, p)
         average_into(w_mean, w, weight)

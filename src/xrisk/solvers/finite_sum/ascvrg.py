@@ -126,7 +126,7 @@ def ascvrg_steps(problem, state, solver, n_steps, rng):
     for t in range(t0, t0 + n_steps):
         step = solver.step * math.sqrt(rising / (2.0 * rising - min(t, rising)))
         i = uniform_index(rng, 0, n)
-        batch = draw(g, i, rng, batch)
+        draw(g, i, rng, batch)
         reduced_value(g, i, w, w_hat, batch, means, value, value_hat)
         block_slope(f, value, y)
         for j in range(d):

@@ -6,13 +6,14 @@ import numpy as np
 from numba.extending import register_jitable
 
 from xrisk.functions import block_slope, prox
-from xrisk.inner.numbered import draw_sample, shared_count
 from xrisk.inner.oracle import (
     batch_values,
     batch_vjp,
+    draw_part,
     inner_count,
     inner_is_affine,
     new_batch,
+    shared_count,
     uniform_index,
 )
 from xrisk.problem import Problem, block_slopes
@@ -121,7 +122,7 @@ def csaga_steps(problem, state, solver, n_steps, rng):
             chosen[b] = uniform_index(rng, 0, count)
             first = is_new(chosen, b)
             for i in range(n):
-                batch = draw_sample(g, i, chosen[b], batch)
+                draw_part(g, i, chosen[b], batch)
                 batch_values(g, i, w, anchors[chosen[b]], batch, value, value_old)
                 u[i, 0] += part * (value[0] - value_old[0])
                 change[i, 0] += (value[0] - value_old[0]) / count if first else 0.0
@@ -159,7 +160,7 @@ def reduce_jacobians(g, w, anchors, chosen, b, slopes, jacobians, batch, part, v
     for i in range(n):
         for j in range(v.size):
             difference[j] = 0.0
-        batch = draw_sample(g, i, chosen[b], batch)
+        draw_part(g, i, chosen[b], batch)
         batch_vjp(g, i, w, batch, one, 1.0, difference)
         batch_vjp(g, i, anchors[chosen[b]], batch, one, -1.0, difference)
         for j in range(v.size):

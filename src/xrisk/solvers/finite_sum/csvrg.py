@@ -221,7 +221,7 @@ def compositionalsvrg_steps(problem, state, solver, n_steps, rng):
     for t in range(t0, t0 + n_steps):
         step = rate(solver.step, t)
         i = uniform_index(rng, 0, n)
-        batch = draw(g, i, rng, batch)
+        draw(g, i, rng, batch)
         reduced_value(g, i, w, w_hat, batch, means, value, value_hat)
         block_slope(f, value, y)
         for j in range(d):

@@ -111,7 +111,7 @@ def spdc_steps(problem, state, solver, n_steps, rng):
             delta[j], w_old[j] = 0.0, w[j]
         for a in range(S):
             i = next_block(order, a, rng)
-            batch = draw(g, i, rng, batch)
+            draw(g, i, rng, batch)
             batch_value(g, i, w_bar, batch, value)
             move_dual(f, value, y[i], tau, change)
             batch_vjp(g, i, w_bar, batch, change, 1.0, delta)

@@ -204,13 +204,13 @@ def svrpda_steps(problem, state, solver, n_steps, rng):
     for t in range(t0, t0 + n_steps):
         step, tau = rate(solver.step, t), 1.0 / rate(solver.dual_step, t)
         i = uniform_index(rng, 0, n)
-        batch = draw(g, i, rng, batch)
+        draw(g, i, rng, batch)
         reduced_value(g, i, w, w_hat, batch, means, value, value_hat)
         move_dual(f, value, y[i], tau, change)
         add_vjp(jacobians, g, i, w_hat, batch, change, 1.0 / n, rng, full)
         if not inner_is_affine(g):  # else the two terms cancel
             i = uniform_index(rng, 0, n)
-            batch = draw(g, i, rng, batch)
+            draw(g, i, rng, batch)
             for j in range(d):
                 v[j] = 0.0
             batch_vjp(g, i, w, batch, y[i], 1.0, v)

@@ -164,7 +164,7 @@ def aleg_steps(problem, state, solver, n_steps, rng):
         average_into(q_mean, q, average_weight(solver.average, t))
         for i in range(u.size):
             if i == 0 or not shares_batch(g):
-                batch = draw(g, i, rng, batch)
+                draw(g, i, rng, batch)
             batch_values(g, i, w_half, hat.w, batch, value, value_hat)
             batch_vjp(g, i, w_half, batch, one, q[i], v)
             batch_vjp(g, i, hat.w, batch, one, -hat.q[i], v)

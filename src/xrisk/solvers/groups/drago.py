@@ -7,8 +7,17 @@ from numba.extending import register_jitable
 
 from xrisk.functions import prox, risk_is_support, risk_project, risk_weights
 from xrisk.functions.parameters import non_negative
-from xrisk.inner.numbered import draw_part, part_count, sample_parts
-from xrisk.inner.oracle import Oracles, batch_value, batch_vjp, inner_count, new_batch, uniform_index
+from xrisk.inner.oracle import (
+    Oracles,
+    batch_value,
+    batch_vjp,
+    draw_part,
+    inner_count,
+    new_batch,
+    part_count,
+    sample_parts,
+    uniform_index,
+)
 from xrisk.problem import Problem
 from xrisk.solvers.base import AS_STATED, prepare_as_stated
 from xrisk.solvers.card import IN_PARTS, RISK, SMOOTH_INNER, STRONGLY_CONVEX, MethodCard
@@ -134,7 +143,7 @@ def fill_tables(g, state, parts, batch):
     group, first, share = parts
     value, one = np.empty(1), np.ones(1)
     for k in range(group.size):
-        batch = draw_part(g, group[k], first[k], batch)
+        draw_part(g, group[k], first[k], batch)
         batch_value(g, group[k], state.w, batch, value)
         batch_vjp(g, group[k], state.w, batch, one, 1.0, state.grads[k])
         state.values[k] = value[0]
@@ -174,15 +183,15 @@ def drago_steps(problem, state, solver, n_steps, rng):
             grads[last, b] = fresh[b]
             fresh[b] = 0.0
         weights[last] = q[group[last]]
-        batch = draw_part(g, group[i], first[i], batch)
+        draw_part(g, group[i], first[i], batch)
         batch_vjp(g, group[i], w, batch, one, weight * q[group[i]], v)
         for b in range(w.size):
             w[b] -= step * v[b]
         prox(r, w, step)
-        batch = draw_part(g, group[j], first[j], batch)
+        draw_part(g, group[j], first[j], batch)
         batch_value(g, group[j], w, batch, value)
         change = theta * parts * share[j] * (value[0] - values[j])
-        batch = draw_part(g, group[k], first[k], batch)
+        draw_part(g, group[k], first[k], batch)
         batch_value(g, group[k], w, batch, value)
         batch_vjp(g, group[k], w, batch, one, 1.0, fresh)
         u[group[k]] += share[k] * (value[0] - values[k])

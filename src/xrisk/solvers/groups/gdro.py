@@ -228,7 +228,7 @@ def gdro_steps(problem, state, solver, n_steps, rng):
     for t in range(t0, t0 + n_steps):
         step, dual_step, weight = rate(solver.step, t), rate(solver.dual_step, t), average_weight(solver.average, t)
         i = pick(q, rng)
-        batch = draw(g, i, rng, batch)
+        draw(g, i, rng, batch)
         batch_value(g, i, w, batch, value)
         for j in range(w.size):
             grad[j] = 0.0

@@ -124,7 +124,7 @@ def lsvrg_steps(problem, state, solver, n_steps, rng):
         for a in range(solver.blocks):
             i = next_block(order, a, rng)
             if a == 0 or not shares_batch(g):
-                batch = draw(g, i, rng, batch)
+                draw(g, i, rng, batch)
             weight = q.size * q[i] / solver.blocks
             batch_vjp(g, i, w, batch, one, weight, v)
             batch_vjp(g, i, w_hat, batch, one, -weight, v)

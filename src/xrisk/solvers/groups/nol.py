@@ -106,7 +106,7 @@ def nol_steps(problem, state, solver, n_steps, rng):
     for t in range(t0, t0 + n_steps):
         step, dual_step, weight = rate(solver.step, t), rate(solver.dual_step, t), average_weight(solver.average, t)
         i = pick(q, rng)
-        batch = draw(g, i, rng, batch)
+        draw(g, i, rng, batch)
         batch_value(g, i, w, batch, value)
         loss = clip(value[0] / solver.scale, 0.0, 1.0)
         logq[i] = raised(logq[i], -dual_step * (1.0 - loss) / (q[i] + 0.5 * dual_step))

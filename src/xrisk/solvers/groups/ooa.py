@@ -116,7 +116,10 @@ def ooa_steps(problem, state, solver, n_steps, rng):
             b = uniform_index(rng, a, order.size)
             order[a], order[b] = order[b], order[a]
             i = order[a]
-            batches[a] = batches[0] if a > 0 and shares_batch(g) else draw(g, i, rng, batches[a])
+            if a > 0 and shares_batch(g):
+                batches[a] = batches[0]
+            else:
+                draw(g, i, rng, batches[a])
             batch_value(g, i, w, batches[a], value)
             logq[i] = raised(logq[i], dual_step * scale * value[0])
         kl_project_logs(logq, cap)

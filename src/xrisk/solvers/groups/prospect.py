@@ -8,8 +8,15 @@ from numba.extending import register_jitable
 from xrisk.compile import canonical
 from xrisk.functions import MaxRisk, prox, risk_project, risk_weights
 from xrisk.functions.parameters import positive
-from xrisk.inner.numbered import add_sample, sample_range, sample_share, sample_slopes
-from xrisk.inner.oracle import inner_count, inner_samples, uniform_index
+from xrisk.inner.oracle import (
+    inner_count,
+    inner_samples,
+    sample_range,
+    sample_share,
+    sample_slopes,
+    sample_vjp,
+    uniform_index,
+)
 from xrisk.inner.passes import score_count
 from xrisk.problem import Problem, is_risk
 from xrisk.solvers.base import AS_STATED, prepare_as_stated
@@ -163,12 +170,12 @@ def prospect_steps(problem, state, solver, n_steps, rng):
             p = uniform_index(rng, low, high)
             group[b], sample[b], loss[b] = i, p, sample_slopes(g, p, w, seen[b])
             weigh_change(q[i], seen[b], weights[p], slopes[p], change)
-            add_sample(g, p, change, n * (high - low) * sample_share(g, i, p) / drawn, v)
-        for b in range(drawn):  # if a sample is drawn twice, its second change is zero
+            sample_vjp(g, p, change, n * (high - low) * sample_share(g, i, p) / drawn, v)
+        for b in range(drawn):  # of a sample drawn twice the second change is none
             i, p = group[b], sample[b]
             share = sample_share(g, i, p)
             weigh_change(q[i], seen[b], weights[p], slopes[p], change)
-            add_sample(g, p, change, share, full)
+            sample_vjp(g, p, change, share, full)
             means[i] += share * (loss[b] - losses[p])
             losses[p], weights[p], slopes[p] = loss[b], q[i], seen[b]
         for j in range(w.size):
@@ -199,4 +206,4 @@ def fill_tables(g, rho, w, losses, slopes, weights, means, full):
         low, high = sample_range(g, i)
         for p in range(low, high):
             weights[p] = q[i]
-            add_sample(g, p, slopes[p], sample_share(g, i, p) * q[i], full)
+            sample_vjp(g, p, slopes[p], sample_share(g, i, p) * q[i], full)

@@ -145,7 +145,7 @@ def smd_steps(problem, state, solver, n_steps, rng):
         gradient_shares(solver.gradient, q, rng, share)
         for i in range(q.size):
             if i == 0 or not shares_batch(g):
-                batch = draw(g, i, rng, batch)
+                draw(g, i, rng, batch)
             batch_value(g, i, w, batch, value)
             logq[i] = raised(logq[i], dual_step * value[0])
             if share[i] > 0.0:

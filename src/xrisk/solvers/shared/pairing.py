@@ -7,7 +7,7 @@ from xrisk.generic import generic
 
 @generic
 def draws_twice(pairing):
-    """Whether the Jacobian has its own batch."""
+    """Whether the Jacobian is sampled on a batch of its own."""
 
 
 @generic

@@ -75,14 +75,14 @@ def _(jacobians, g, i, w_hat, batch, y, scale, rng, out):
 
 @add_vjp.of(SampledJacobians)
 def _(jacobians, g, i, w_hat, batch, y, scale, rng, out):
-    batch = draw(g, i, rng, batch)
+    draw(g, i, rng, batch)
     batch_vjp(g, i, w_hat, batch, y, scale, out)
 
 
 @add_reduced_vjp.of(KeptJacobians)
 def _(jacobians, g, i, w, w_hat, batch, y, y_hat, rng, out):
     if not inner_is_affine(g):  # else the two terms cancel
-        batch = draw(g, i, rng, batch)
+        draw(g, i, rng, batch)
         batch_vjp(g, i, w, batch, y, 1.0, out)
         batch_vjp(g, i, w_hat, batch, y, -1.0, out)
     add_jacobian(jacobians.at[i], y, 1.0, out)
@@ -91,7 +91,7 @@ def _(jacobians, g, i, w, w_hat, batch, y, y_hat, rng, out):
 
 @add_reduced_vjp.of(SampledJacobians)
 def _(jacobians, g, i, w, w_hat, batch, y, y_hat, rng, out):
-    batch = draw(g, i, rng, batch)
+    draw(g, i, rng, batch)
     batch_vjp(g, i, w, batch, y, 1.0, out)
     batch_vjp(g, i, w_hat, batch, y_hat, -1.0, out)
 

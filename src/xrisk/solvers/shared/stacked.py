@@ -7,7 +7,7 @@ from xrisk.inner.oracle import batch_vjp
 
 @register_jitable
 def add_jvp(g, i, w, batch, direction, workspace, out):
-    """Add Jᵢ(w; batch)·direction to ``out`` (m): a gradient per component; ``workspace`` is (m) and (d)."""
+    """Add Jᵢ(w; batch)·direction to ``out`` (m): a gradient per component, ``workspace`` is (m) and (d)."""
     unit, grad = workspace
     for k in range(out.size):
         unit[k] = 1.0

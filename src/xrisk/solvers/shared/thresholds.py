@@ -11,9 +11,8 @@ from xrisk.functions import CVaRRisk, risk_threshold
 from xrisk.functions.loss import loss_value
 from xrisk.functions.parameters import checks, finite
 from xrisk.generic import generic
-from xrisk.inner.oracle import inner_count
-from xrisk.inner.pairs import Pairs
-from xrisk.inner.sides import Side, draw_side, place_block, read_scores, tail_value
+from xrisk.inner.oracle import batch_scores, draw, inner_count, place_block, tail_value
+from xrisk.inner.pairs import PairBatch, Pairs
 from xrisk.inner.tail import Tail
 from xrisk.problem import Problem, inner_values
 from xrisk.solvers.base import Form, parameters_alone, prepare_as_stated
@@ -102,20 +101,20 @@ TWO_WAY = Form(prepare_two_way, parameters_alone, no_duals)
 STAGES = Form(prepare_stages, parameters_alone, no_duals)
 
 
-@register_jitable(forceinline=True)  # a call would count references to all of its arrays
-def sample_side_i(g, order, side_i, rng):
-    """Draw rows i without replacement; the head of ``order`` lists their blocks."""
-    for a in range(side_i.rows.size):
-        place_block(g, next_block(order, a, rng), side_i, a)
+@register_jitable(forceinline=True)  # called, it would count references to all arrays it is given
+def draw_blocks(g, order, batch, rng):
+    """Draw blocks without replacement; the head of ``order`` lists them."""
+    for a in range(batch.rows.size):
+        place_block(g, next_block(order, a, rng), batch, a)
 
 
 @register_jitable(forceinline=True)
-def sample_sides(g, w, order, side_i, side_j, rng):
-    """Draw rows i without replacement and a batch of rows j, and read their scores."""
-    sample_side_i(g, order, side_i, rng)
-    draw_side(g, rng, side_j)
-    read_scores(g, w, side_i)
-    read_scores(g, w, side_j)
+def draw_pairs(g, w, order, batch_i, batch_j, rng):
+    """Draw rows i without replacement and rows j with it, and compute their scores at w."""
+    draw_blocks(g, order, batch_i, rng)
+    draw(g, order[0], rng, batch_j)
+    batch_scores(g, w, batch_i)
+    batch_scores(g, w, batch_j)
 
 
 class Tails(NamedTuple):
@@ -133,18 +132,18 @@ def first_tails(s: np.ndarray) -> Tails:
 
 
 @register_jitable
-def same_rows(side):
-    """The same rows, with workspace for their scores at another point."""
-    size = side.rows.size
-    return Side(side.rows, np.empty(size), np.empty(size), np.empty(size))
+def same_rows(batch):
+    """A batch of the same rows, for their scores at another point."""
+    size = batch.rows.size
+    return PairBatch(batch.rows, np.empty(size), np.empty(size), np.empty(size))
 
 
 @register_jitable(forceinline=True)
-def past_value(g, correction, tails, i, t, score, side_j):
-    """gᵢ(w, sᵢ; below) at the previous iterate and threshold; 0 if the filter does not use it."""
+def past_value(g, correction, tails, i, t, score, batch_j):
+    """gᵢ(w, sᵢ; below) at the iterate and the threshold of before, if the filter of the inner values looks at it."""
     if not corrects(correction):
         return 0.0
-    return tail_value(g, score, side_j, tails.s_prev[i] if tails.touched[i] == t - 1 else tails.s[i])
+    return tail_value(g, score, batch_j, tails.s_prev[i] if tails.touched[i] == t - 1 else tails.s[i])
 
 
 @register_jitable(forceinline=True)

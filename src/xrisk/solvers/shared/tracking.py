@@ -13,6 +13,7 @@ from numba.extending import register_jitable
 
 from xrisk.functions import block_start
 from xrisk.functions.parameters import check_spec, checks, non_negative, number, require
+from xrisk.functions.special import norm
 from xrisk.generic import generic
 from xrisk.inner.oracle import inner_count, inner_dim, uniform_index
 from xrisk.problem import Problem
@@ -142,3 +143,26 @@ def assign(target, source):
     """target ← source."""
     for j in range(target.size):
         target[j] = source[j]
+
+
+@register_jitable
+def fill_zero(x):
+    """x ← 0."""
+    for j in range(x.size):
+        x[j] = 0.0
+
+
+@register_jitable
+def descend(x, step, v):
+    """x ← x − step·v, as far as x goes."""
+    for j in range(x.size):
+        x[j] -= step * v[j]
+
+
+@register_jitable
+def shorten(z, longest):
+    """z, no longer than ``longest``, in place."""
+    length = norm(z)
+    if length > longest:
+        for j in range(z.size):
+            z[j] *= longest / length

@@ -10,19 +10,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xrisk.functions import block_max_smoothness
 from xrisk.functions.proximal import Proximal
 from xrisk.inner.oracle import inner_size
 from xrisk.problem import Problem, block_slopes, coupled, coupled_start, inner_values
 from xrisk.solvers.coupled.alexr import ALEXR
 from xrisk.solvers.schedules import GeometricAverage, LastIterate, UniformAverage
-from xrisk.solvers.shared.mirror import Entropy, Quadratic, mirror_distance, mirror_dual, mirror_start
+from xrisk.solvers.shared.mirror import Quadratic, mirror_distance, mirror_dual, mirror_start
 from xrisk.solvers.theory.constants import (
     Constants,
     check_constants,
     estimate_constants,
     gradient_noise,
     map_convexity,
+    map_is_quadratic,
+    map_least_smoothness,
 )
 
 CHOICES = {"blocks", "batch", "mirror"}  # fields of ALEXR that a theorem leaves open
@@ -229,7 +230,7 @@ def _settle(problem: Problem, eps: float, options: dict[str, Any], *, strongly: 
     c = rest.pop("constants", None)
     c = estimate_constants(problem, mirror=solver.mirror, **rest) if c is None else c
     check_constants(c, strongly=strongly)
-    if isinstance(solver.mirror, Entropy) and c.smoothness_f < (least := block_max_smoothness(work.outer, np.inf)):
+    if c.smoothness_f < (least := map_least_smoothness(solver.mirror, work.outer)):
         raise ValueError(f"smoothness_f must be at least {least} under {solver.mirror}, in ‖·‖_∞, got {c.smoothness_f}")
     return c, solver
 
@@ -248,5 +249,5 @@ def _setting(
 
 
 def _quadratic_only(solver: ALEXR) -> None:
-    if not isinstance(solver.mirror, Quadratic):
+    if not map_is_quadratic(solver.mirror):
         raise ValueError(f"mirror must be Quadratic() for this theorem, got {solver.mirror}")

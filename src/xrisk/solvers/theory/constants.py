@@ -72,6 +72,22 @@ def map_omega(mirror, c, size, m):
     """Ω ≥ Σᵢ D_ψ(yᵢ*, yᵢ₀) from C_f, L_f and a bound ``size`` on ‖gᵢ(x*)‖₂ of m values."""
 
 
+@generic
+def map_least_smoothness(mirror, f):
+    """The least L_f that constants may have under the map: a theorem in ‖·‖_∞ needs that of all u."""
+
+
+@generic
+def map_is_quadratic(mirror):
+    """Whether ψ is ½‖·‖², for theorems about no other map."""
+
+
+map_least_smoothness.otherwise(lambda mirror, f: 0.0)
+map_least_smoothness.of(Entropy)(lambda mirror, f: block_max_smoothness(f, np.inf))
+map_is_quadratic.otherwise(lambda mirror: False)
+map_is_quadratic.of(Quadratic)(lambda mirror: True)
+
+
 @map_smoothness.of(Quadratic)
 @map_smoothness.of(Conjugate)
 def _(mirror, f, upper):
@@ -188,13 +204,13 @@ def _measure(work: Problem, x: np.ndarray, samples: int, rng: np.random.Generato
     """σ₀², σ₁² and δ² at x, from at most 64 blocks; Jacobians in the Frobenius norm, above the operator's."""
     n, m = inner_count(work.inner), inner_dim(work.inner)
     u = inner_values(work, x)
-    value, y, workspace = np.empty(m), np.empty(m), new_batch(work.inner, 1)
+    value, y, batch = np.empty(m), np.empty(m), new_batch(work.inner, 1)
     noise_value, noise_gradient, means = [], [], []
     for i in rng.permutation(n)[:64]:
         block_slope(work.outer, u[i], y)
         values, rows = np.empty((samples, m)), np.zeros((samples, m, x.size))
         for k in range(samples):
-            batch = draw(work.inner, i, rng, workspace)
+            draw(work.inner, i, rng, batch)
             batch_value(work.inner, i, x, batch, value)
             values[k] = value
             for j, unit in enumerate(np.eye(m)):

@@ -11,13 +11,13 @@ import math
 from typing import Any
 
 from xrisk.functions.parameters import positive
+from xrisk.functions.row_risks import ball_radius, floored, largest_temperature, temperature_range
 from xrisk.inner.oracle import inner_lipschitz, inner_smoothness
 from xrisk.problem import Problem
 from xrisk.solvers.dro.ascdro import ASCDRO
 from xrisk.solvers.dro.scdro import SCDRO
 from xrisk.solvers.restarted import Restarted
 from xrisk.solvers.schedules import Decreasing, LastIterate
-from xrisk.solvers.shared.rows import ball_radius, floored, largest_temperature, temperature_range
 from xrisk.solvers.theory.alexr import Setting
 
 

@@ -7,7 +7,7 @@ import scipy.sparse
 import xrisk
 from tests.conftest import table
 from xrisk.inner import exact_values, exact_vjp, inner_count, inner_size
-from xrisk.inner.numbered import add_sample, sample_range, sample_share, sample_slopes
+from xrisk.inner.oracle import sample_range, sample_share, sample_slopes, sample_vjp
 from xrisk.inner.passes import score_count
 
 X, Y, GROUPS = table(n=60)
@@ -34,7 +34,7 @@ def test_samples_add_up_to_a_full_pass(inner):
     for i in range(n):
         for p in range(*sample_range(inner, i)):
             u[i] += sample_share(inner, i, p) * sample_slopes(inner, p, w, slopes)
-            add_sample(inner, p, slopes, y[i] * sample_share(inner, i, p), grad)
+            sample_vjp(inner, p, slopes, y[i] * sample_share(inner, i, p), grad)
     values, full = np.empty((n, 1)), np.zeros(w.size)
     exact_values(inner, w, values)
     exact_vjp(inner, w, y[:, None], full)
