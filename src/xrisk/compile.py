@@ -66,8 +66,8 @@ def _prefetch_line(typing_context, X, k, j):
         place = builder.bitcast(place, cgutils.voidptr_t)
         flag = ir.IntType(32)
         shape = ir.FunctionType(ir.VoidType(), [place.type, flag, flag, flag])
-        asked = builder.module.declare_intrinsic("llvm.prefetch", [place.type], shape)
-        builder.call(asked, [place, flag(0), flag(3), flag(1)])  # to read, into the nearest cache, of data
+        intrinsic = builder.module.declare_intrinsic("llvm.prefetch", [place.type], shape)
+        builder.call(intrinsic, [place, flag(0), flag(3), flag(1)])  # to read, into the nearest cache, of data
         return context.get_dummy_value()
 
     return types.void(X, types.intp, types.intp), generate

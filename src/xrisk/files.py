@@ -99,7 +99,7 @@ def read_array(data: bytes) -> np.ndarray:
     shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
     if dtype.hasobject or dtype.kind not in ARRAY_KINDS or dtype.itemsize == 0:
         refuse(f"one of its arrays has the type {dtype}, which xrisk never writes")
-    start = stream.tell()
+    start = stream.seek(0, os.SEEK_CUR)
     if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != len(data) - start:
         refuse("the shape of one of its arrays does not go with its size")
     flat = np.frombuffer(data, dtype=np.uint8, offset=start).copy().view(dtype)

@@ -98,7 +98,7 @@ def lanes_sum(a):
     return float((half[0] + half[2]) + (half[1] + half[3]))
 
 
-def above(a, least, value):
+def more_than(a, least, value):
     """The lanes of ``value`` where a > least, zero elsewhere."""
     return np.where(a > least, value, 0.0)
 
@@ -108,12 +108,12 @@ def at_least(a, least, value):
     return np.where(a >= least, value, 0.0)
 
 
-def not_below(a, least):
+def clip_from(a, least):
     """The larger of every lane and a number."""
     return np.where(a > least, a, least)
 
 
-def not_above(a, most):
+def at_most(a, most):
     """The smaller of every lane and a number."""
     return np.where(a < most, a, most)
 
@@ -273,7 +273,7 @@ def _where(builder: Any, arguments: Any, compare: str, kept: Any, other: Any) ->
     return builder.select(builder.fcmp_ordered(compare, arguments[0], _splat(builder, arguments[1])), kept, other)
 
 
-@_instruction(above, (LANE, types.float64, LANE))
+@_instruction(more_than, (LANE, types.float64, LANE))
 def _(context, builder, signature, arguments):
     return _where(builder, arguments, ">", arguments[2], NOTHING)
 
@@ -283,12 +283,12 @@ def _(context, builder, signature, arguments):
     return _where(builder, arguments, ">=", arguments[2], NOTHING)
 
 
-@_instruction(not_below, (LANE, types.float64))
+@_instruction(clip_from, (LANE, types.float64))
 def _(context, builder, signature, arguments):
     return _where(builder, arguments, ">", arguments[0], _splat(builder, arguments[1]))
 
 
-@_instruction(not_above, (LANE, types.float64))
+@_instruction(at_most, (LANE, types.float64))
 def _(context, builder, signature, arguments):
     return _where(builder, arguments, "<", arguments[0], _splat(builder, arguments[1]))
 

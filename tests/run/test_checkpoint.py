@@ -89,10 +89,10 @@ def test_a_state_that_no_run_leads_to_is_refused(cvar_problem, tmp_path, plain, 
 
 
 BUNDLE = {
-    "held": ({"state.cuts.held": 10**9}, r"cuts.held must lie between 1 and \d+, got 1000000000"),
-    "none held": ({"state.cuts.held": 0}, "cuts.held must lie between 1"),
+    "held": ({"state.cuts.filled": 10**9}, r"cuts.filled must lie between 1 and \d+, got 1000000000"),
+    "none held": ({"state.cuts.filled": 0}, "cuts.filled must lie between 1"),
     "kept": (
-        {"state.memory.kept": 9, "state.memory.turns": 0.0},
+        {"state.memory.kept": 9, "state.memory.changes": 0.0},
         "memory.kept must count steps along which the slope grows",
     ),
     "slopes": ({"state.cuts.slopes": np.nan}, "cuts.slopes must hold numbers below"),

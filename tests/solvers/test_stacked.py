@@ -119,7 +119,7 @@ def test_scgd_with_one_inner_function_is_the_classical_two_timescale_method():
 def test_nasa_with_all_blocks_sampled_and_no_penalty_is_sox_at_the_old_values():
     """s = τ/b, γ = c τ and β = a τ; the first of NASA's updates of u and v falls into the iteration before."""
     problem = tasks(LogSumExp(2.0))._replace(penalty=NoPenalty())
-    a = plain_iterates(problem, NASA(0.2, curvature=4.0, gradient_gain=2.0, value_gain=3.0, blocks=3))
+    a = plain_iterates(problem, NASA(0.2, curvature=4.0, gradient_factor=2.0, value_factor=3.0, blocks=3))
     b = plain_iterates(problem, SOX(0.05, track=0.6, momentum=0.4, blocks=3, pairing=OldValue()))
     close(a, b)
 
@@ -127,7 +127,7 @@ def test_nasa_with_all_blocks_sampled_and_no_penalty_is_sox_at_the_old_values():
 def test_nasa_with_one_inner_function_is_sox_at_the_old_values():
     X, y, _ = table(n=40)
     problem = Problem(xrisk.group_dro(X, y, np.zeros(40, dtype=int)).inner, ChiSquareA(), NoPenalty())
-    a = plain_iterates(problem, NASA(0.2, curvature=4.0, gradient_gain=2.0, value_gain=3.0, batch=2))
+    a = plain_iterates(problem, NASA(0.2, curvature=4.0, gradient_factor=2.0, value_factor=3.0, batch=2))
     close(a, plain_iterates(problem, SOX(0.05, track=0.6, momentum=0.4, batch=2, pairing=OldValue())))
 
 
@@ -237,10 +237,10 @@ def test_ssd_refuses_a_kink():
 @pytest.mark.parametrize(
     ("solver", "message"),
     [
-        (NASA(step=1.5), r"step must be at most 1/max\(1, gradient_gain, value_gain\), 1.0, got 1.5"),
-        (NASA(step=0.5, value_gain=4.0), "step must be at most .*, 0.25, got 0.5"),
+        (NASA(step=1.5), r"step must be at most 1/max\(1, gradient_factor, value_factor\), 1.0, got 1.5"),
+        (NASA(step=0.5, value_factor=4.0), "step must be at most .*, 0.25, got 0.5"),
         (NASA(curvature=0.0), "curvature must be positive, got 0.0"),
-        (NASA(gradient_gain=np.nan), "gradient_gain must be finite, got nan"),
+        (NASA(gradient_factor=np.nan), "gradient_factor must be finite, got nan"),
         (SAPD(theta=1.5), "theta must lie between 0 and 1, got 1.5"),
         (SSD(theta=np.nan), "theta must lie between 0 and 1, got nan"),
         (NSSD(theta=-0.1), "theta must lie between 0 and 1, got -0.1"),

@@ -52,13 +52,13 @@ class Cut(NamedTuple):
 
 
 class Cuts(NamedTuple):
-    """Arrays of cuts; the first ``held`` are filled."""
+    """Arrays of cuts; the first ``filled`` are in use."""
 
     slopes: np.ndarray  # (capacity, d)
     offsets: np.ndarray  # (capacity,)
     slacks: np.ndarray  # (capacity,)
     spreads: np.ndarray  # (capacity,)
-    held: int
+    filled: int
 
 
 class Line(NamedTuple):
@@ -188,11 +188,11 @@ def mixture_lower_bound(problem: Problem, cuts: Cuts, share: np.ndarray, scale: 
 
 def mixed(cuts: Cuts, share: np.ndarray, scale: np.ndarray, tilt: np.ndarray) -> Line:
     """The mixture of cuts, less ⟨tilt, w⟩; shares are not negative; they prove nothing if their sum is zero."""
-    total, held = math.fsum(share), slice(0, min(cuts.held, share.size))
+    total, filled = math.fsum(share), slice(0, min(cuts.filled, share.size))
     if not 0.0 < total < np.inf:
         return Line(-np.inf, np.zeros(tilt.size), np.zeros(tilt.size), np.inf)
-    q, slopes, offsets = share[held] / total, cuts.slopes[held], cuts.offsets[held]
+    q, slopes, offsets = share[filled] / total, cuts.slopes[filled], cuts.offsets[filled]
     each = EPS * (2 * q.size + 32)
-    error_bound = each * (q @ np.abs(slopes) + np.abs(tilt)) + (1.0 + each) * float(q @ cuts.spreads[held]) * scale
-    slack = (1.0 + each) * float(q @ cuts.slacks[held]) + each * float(q @ np.abs(offsets))
+    error_bound = each * (q @ np.abs(slopes) + np.abs(tilt)) + (1.0 + each) * float(q @ cuts.spreads[filled]) * scale
+    slack = (1.0 + each) * float(q @ cuts.slacks[filled]) + each * float(q @ np.abs(offsets))
     return Line(float(q @ offsets), q @ slopes - tilt, error_bound + TINY, slack)

@@ -87,13 +87,13 @@ def box_lower_bound(box: OptimumBox, cuts: Cuts, share: np.ndarray, tilt: np.nda
 
 def best_lower_bound(box: OptimumBox, cuts: Cuts, primal: float) -> float:
     """The best lower bound on F + r that cuts prove, alone or mixed, once they have proved where the optimum can be."""
-    if not cuts.held:
+    if not cuts.filled:
         return -np.inf
     box, working = narrowed(box, cuts, primal), box.working.copy()
     working[box.loose] *= FINER
     box = narrowed(box._replace(working=working), cuts, primal, SMALL_TILT)
-    share = strongest_mixture(box, cuts.slopes[: cuts.held], cuts.offsets[: cuts.held], np.zeros(cuts.held))[0]
-    return max(box_lower_bound(box, cuts, each, np.zeros(box.scale.size)) for each in (share, *np.eye(cuts.held)))
+    share = strongest_mixture(box, cuts.slopes[: cuts.filled], cuts.offsets[: cuts.filled], np.zeros(cuts.filled))[0]
+    return max(box_lower_bound(box, cuts, each, np.zeros(box.scale.size)) for each in (share, *np.eye(cuts.filled)))
 
 
 def predicted_bound(box: OptimumBox, cuts: Cuts, share: np.ndarray) -> float:
@@ -126,11 +126,11 @@ def narrowed(box: OptimumBox, cuts: Cuts, primal: float, part: float = TILT) -> 
 
 def _tilts(box: OptimumBox, cuts: Cuts, part: float) -> list[tuple[int, np.ndarray, np.ndarray]]:
     """Of every loose column, either side: the tilt (d,), and the mixture of cuts that proves most under it."""
-    slopes, offsets, found = cuts.slopes[: cuts.held], cuts.offsets[: cuts.held], []
+    slopes, offsets, found = cuts.slopes[: cuts.filled], cuts.offsets[: cuts.filled], []
     for j in box.loose.tolist():
         for side in (-1.0, 1.0):
             tilt = np.zeros(box.scale.size)
             tilt[j] = side * part * float(np.abs(slopes[:, j]).max())
             if tilt[j] != 0.0:
-                found.append((j, tilt, strongest_mixture(box, slopes - tilt, offsets, np.zeros(cuts.held))[0]))
+                found.append((j, tilt, strongest_mixture(box, slopes - tilt, offsets, np.zeros(cuts.filled))[0]))
     return found

@@ -56,9 +56,9 @@ def distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if values.dtype.kind in "iu" and values.size and values.dtype.itemsize <= 8:
         low, high = int(values.min()), int(values.max())
         if high - low <= 4 * values.size and high < 2**62:
-            above = np.subtract(values, low, dtype=np.int64)
-            there = np.bincount(above, minlength=high - low + 1) > 0
-            return (np.flatnonzero(there) + low).astype(values.dtype), (np.cumsum(there) - 1)[above]
+            shifted = np.subtract(values, low, dtype=np.int64)
+            occurs = np.bincount(shifted, minlength=high - low + 1) > 0
+            return (np.flatnonzero(occurs) + low).astype(values.dtype), (np.cumsum(occurs) - 1)[shifted]
     return np.unique(values, return_inverse=True)
 
 
@@ -242,11 +242,11 @@ def _distinct_names(names: list[tuple[str, str]]) -> list[str]:
 
 def _membership(member: np.ndarray, titles: list[str]) -> Grouping:
     names = _distinct_names([(title, repr(title)) for title in titles])
-    held: np.ndarray = np.any(member, axis=0)
+    occupied: np.ndarray = np.any(member, axis=0)
     none: np.ndarray = ~np.any(member, axis=1)
-    kept = [name for name, any_row in zip(names, held, strict=True) if any_row]
-    empty = tuple(name for name, any_row in zip(names, held, strict=True) if not any_row)
-    member = np.ascontiguousarray(member[:, held])
+    kept = [name for name, any_row in zip(names, occupied, strict=True) if any_row]
+    empty = tuple(name for name, any_row in zip(names, occupied, strict=True) if not any_row)
+    member = np.ascontiguousarray(member[:, occupied])
     if none.any():
         member = np.column_stack([member, none])
         kept = _distinct_names([(name, repr(name)) for name in kept] + [(MISSING, MISSING)])

@@ -23,20 +23,20 @@ class Interrupted(Exception):  # noqa: N818  (an interruption that was requested
     """A pass was interrupted; its result is incomplete."""
 
 
-_asked: ContextVar[Callable[[], bool]] = ContextVar("asked", default=lambda: False)  # whether passes are to stop
+_requested: ContextVar[Callable[[], bool]] = ContextVar("asked", default=lambda: False)  # whether passes are to stop
 
 
 @contextlib.contextmanager
-def interruptible(asked: Callable[[], bool]) -> Iterator[None]:
-    """Within, a pass raises `Interrupted` before its next part as soon as ``asked()`` is true.
+def interruptible(requested: Callable[[], bool]) -> Iterator[None]:
+    """Within, a pass raises `Interrupted` before its next part as soon as ``requested()`` is true.
 
-    ``asked`` is called by the threads that run the parts; passes of other threads do not know of it.
+    ``requested`` is called by the threads that run the parts; passes of other threads do not know of it.
     """
-    before = _asked.set(asked)
+    before = _requested.set(requested)
     try:
         yield
     finally:
-        _asked.reset(before)
+        _requested.reset(before)
 
 
 @contextlib.contextmanager
@@ -48,7 +48,7 @@ def uninterrupted() -> Iterator[None]:
 
 def give_way() -> None:
     """Raise `Interrupted` if passes are to stop."""
-    if _asked.get()():
+    if _requested.get()():
         raise Interrupted
 
 

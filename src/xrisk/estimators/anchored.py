@@ -37,7 +37,7 @@ class Rates(NamedTuple):
     max_fpr: float
 
 
-class Table(NamedTuple):
+class FoldTable(NamedTuple):
     """What models are fitted to, and folds are cut from."""
 
     X: Any
@@ -52,9 +52,9 @@ class Table(NamedTuple):
         return between_rates(Pairs(self.rows, positive, negative), *rates)
 
 
-def table_of(X: Any, target: np.ndarray) -> Table:
+def table_of(X: Any, target: np.ndarray) -> FoldTable:
     """The table of rows X and targets −1 and 1."""
-    return Table(X, less_offset(as_rows(X)), target)
+    return FoldTable(X, less_offset(as_rows(X)), target)
 
 
 class ChosenStart(NamedTuple):
@@ -122,7 +122,7 @@ def descended(
     return Descended(w, score, first, problem.value(w) if value is None else value, result)
 
 
-def start_model(table: Table, start: str, runs: Runs, learn: np.ndarray | slice = slice(None)) -> np.ndarray:
+def start_model(table: FoldTable, start: str, runs: Runs, learn: np.ndarray | slice = slice(None)) -> np.ndarray:
     """The logistic model of the rows to learn from, or of classes of equal weight, its scores of a deviation of two.
 
     Where the time was too short for any, the difference of the means of the classes. Other rows weigh nothing: to
@@ -165,7 +165,7 @@ def apart(X: Any, target: np.ndarray, weight: np.ndarray) -> np.ndarray:
 
 
 def choose_start(
-    table: Table, choices: Choices, rng: np.random.Generator, runs: Runs, listeners: Listeners
+    table: FoldTable, choices: Choices, rng: np.random.Generator, runs: Runs, listeners: Listeners
 ) -> ChosenStart:
     """Start and anchor by cross-validation; where either class has one row, the first choice."""
     tried, n = choices.all(), table.target.size
@@ -190,7 +190,7 @@ def choose_start(
 
 
 def _try_fold(
-    table: Table,
+    table: FoldTable,
     split: tuple[np.ndarray, np.ndarray],
     choices: Choices,
     scores: np.ndarray,
@@ -199,7 +199,7 @@ def _try_fold(
 ) -> None:
     """Scores of the rows held out, in units of the rows learnt from, and their partial AUC, of every choice."""
     learn, test = split
-    pairs, held = (table.pairs(choices.rates, part) for part in split)
+    pairs, test_pairs = (table.pairs(choices.rates, part) for part in split)
     found, known = np.full(values.size, np.nan), ""
     for k, (start, anchor) in enumerate(choices.all()):
         if start != known:
@@ -209,7 +209,7 @@ def _try_fold(
             return
         z = row_scores(table.rows, np.ascontiguousarray(w)[None, :])[:, 0]
         scores[k, test] = units_of(z[learn], table.target[learn]).of(z[test])
-        found[k] = pairs_in_order(held, w)
+        found[k] = pairs_in_order(test_pairs, w)
     values[:] = found
 
 

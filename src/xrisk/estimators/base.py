@@ -139,8 +139,8 @@ class LinearRobust(CallbackSupport, BaseEstimator):
             if result.stop not in PROVED_ENDINGS:
                 relative = result.certificate.relative
                 gap = f"the certified relative gap is {relative:.2g}" if relative < np.inf else "no gap is certified"
-                told = f"{result.stop}; {gap}, tol is {self.tol:.2g}; {self._advice(result)}"
-                warnings.warn(told, ConvergenceWarning, stacklevel=USER)
+                message = f"{result.stop}; {gap}, tol is {self.tol:.2g}; {self._advice(result)}"
+                warnings.warn(message, ConvergenceWarning, stacklevel=USER)
             self._keep(problem, result, training)
         return self
 

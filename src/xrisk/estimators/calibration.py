@@ -47,13 +47,13 @@ def log_odds(scores: np.ndarray, target: np.ndarray, positives: float) -> tuple[
     some = some_rows(target, CALIBRATED, np.random.default_rng(0))
     if some.size < target.size:
         scores, target = scores[some], target[some]
-    spread, here = float(np.std(scores)), float((target > 0).mean())
+    spread, present = float(np.std(scores)), float((target > 0).mean())
     prior = float(np.log(positives / (1.0 - positives)))
     if spread == 0.0:
         return 1.0, prior - float(scores[0])
     model = LogisticRegression(C=1e6, max_iter=1000).fit((scores / spread)[:, None], target > 0)
     slope = max(float(model.coef_[0, 0]), 1e-3) / spread
-    return slope, float(model.intercept_[0]) + prior - float(np.log(here / (1.0 - here)))
+    return slope, float(model.intercept_[0]) + prior - float(np.log(present / (1.0 - present)))
 
 
 def kept_curve(positive: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -43,7 +43,7 @@ def _limit(name: str, value: Any) -> None:
         positive(name, value)
 
 
-def _share_below(end: float, words: str) -> Check:
+def _share_under(end: float, words: str) -> Check:
     def check(name: str, value: Any) -> None:
         require(0.0 <= as_number(name, value) < end, name, value, words)
 
@@ -72,13 +72,13 @@ def _solver(name: str, value: Any) -> None:
 PARAMETERS: dict[str, Check] = {
     "anchor": _anchor,
     "copies": whole_from(1),
-    "discount": _share_below(1.0, "at least 0 and below 1"),
+    "discount": _share_under(1.0, "at least 0 and below 1"),
     "fit_intercept": flag,
     "long_only": flag,
     "max_iter": whole_from(1),
     "max_seconds": _limit,
     "missing": _one_of(MISSING),
-    "outlier_fraction": _share_below(0.5, "at least 0 and below 0.5"),
+    "outlier_fraction": _share_under(0.5, "at least 0 and below 0.5"),
     "random_state": _seed,
     "risk_aversion": lambda name, value: positive(name, as_number(name, value)),
     "solver": _solver,

@@ -129,8 +129,8 @@ class RegionClassifier(LinearRobust):
         training = self._training(X, y)
         self._check_surrogate()
         check_columns(training.X)
-        if (told := few_digits(training.X)) is not None:
-            warnings.warn(told, UserWarning, stacklevel=USER - 1)
+        if (message := few_digits(training.X)) is not None:
+            warnings.warn(message, UserWarning, stacklevel=USER - 1)
         share = float((training.target > 0).mean())
         if share > COMMON and self.classes_.dtype.kind not in "biuf":  # of numbers it is clear which
             rare, common = self.classes_.tolist()

@@ -166,13 +166,13 @@ class MeanVariancePortfolio(LinearRobust):
             found = moments(X, weight)
         if not (np.isfinite(found.mean).all() and np.isfinite(found.covariance).all()):
             raise ValueError("X must have returns whose squares are finite: scale them down")
-        left_out = tuple(name for name, held in zip(_names(self), kept, strict=True) if not held)
+        left_out = tuple(name for name, is_kept in zip(_names(self), kept, strict=True) if not is_kept)
         return Training(X, np.zeros(0), np.zeros(0), weight, Holdings(kept, found, left_out))
 
     def _problem(self, training: Training) -> Problem:
-        X, weight, held = training.X, training.weight, training.metadata
-        self._check_budget(held.moments)
-        stated = {
+        X, weight, holdings = training.X, training.weight, training.metadata
+        self._check_budget(holdings.moments)
+        terms = {
             "risk_aversion": self.risk_aversion,
             "l2": self.l2,
             "domain": portfolio_domain(self.long_only, self.budget, self.leverage),
@@ -180,15 +180,15 @@ class MeanVariancePortfolio(LinearRobust):
         if not isinstance(self.solver, str):
             if weight is not None:
                 raise ValueError("sample_weight needs solver='auto': other methods sample all periods alike")
-            return self._sampled(X, stated)
+            return self._sampled(X, terms)
         if len(X) > X.shape[1]:
-            problem = mean_variance_of_moments(*held.moments, **stated)
+            problem = mean_variance_of_moments(*holdings.moments, **terms)
         else:
             share = np.full(len(X), 1.0 / len(X)) if weight is None else weight / weight.sum()
-            deviations = (X - held.moments.mean) * np.sqrt(share)[:, None]
-            problem = mean_variance_of_rows(deviations, held.moments.mean, **stated)
-        if penalty_convexity(problem.penalty) == 0.0 and _is_unbounded(stated["domain"], held.moments):
-            self._refuse_unbounded(stated["domain"], training)
+            deviations = (X - holdings.moments.mean) * np.sqrt(share)[:, None]
+            problem = mean_variance_of_rows(deviations, holdings.moments.mean, **terms)
+        if penalty_convexity(problem.penalty) == 0.0 and _is_unbounded(terms["domain"], holdings.moments):
+            self._refuse_unbounded(terms["domain"], training)
         return problem
 
     def _check_budget(self, known: Moments) -> None:
@@ -199,12 +199,12 @@ class MeanVariancePortfolio(LinearRobust):
         fits = np.isfinite(total * total * size) or not np.isfinite([total, size]).all()  # else said elsewhere
         require(fits, "budget", self.budget, "smaller, for the objective to be finite")
 
-    def _sampled(self, X: np.ndarray, stated: dict[str, Any]) -> Problem:
+    def _sampled(self, X: np.ndarray, terms: dict[str, Any]) -> Problem:
         """The problem with the deviations sampled, or exact for a solver that cannot use that."""
-        problem = mean_variance(X, **stated)
+        problem = mean_variance(X, **terms)
         if suits(self.solver, problem):
             return problem
-        exact = mean_variance(X, **stated, sampling="exact")
+        exact = mean_variance(X, **terms, sampling="exact")
         return exact if suits(self.solver, exact) else problem
 
     def _refuse_unbounded(self, domain: Any, training: Training) -> None:
@@ -257,9 +257,9 @@ class MeanVariancePortfolio(LinearRobust):
 
     def _squares(self, training: Training) -> Squares:
         known = training.metadata.moments
-        stated = {"risk_aversion": self.risk_aversion, "l2": self.l2}
+        terms = {"risk_aversion": self.risk_aversion, "l2": self.l2}
         with np.errstate(over="ignore", invalid="ignore"):  # infinities are bounds as well
-            return returns_squares(training.X, training.weight, known, **stated)
+            return returns_squares(training.X, training.weight, known, **terms)
 
     def _advice(self, result: Result) -> str:
         if not self.l2 and self.leverage is None and not np.isfinite(result.certificate.relative):
@@ -273,15 +273,15 @@ class MeanVariancePortfolio(LinearRobust):
         return self.weights_.copy()
 
     def _model(self, w: np.ndarray, training: Training) -> dict[str, Any]:
-        held = training.metadata
-        weights, mean = np.zeros(held.kept.size), np.full(held.kept.size, np.nan)
-        weights[held.kept], mean[held.kept] = w, held.moments.mean
+        holdings = training.metadata
+        weights, mean = np.zeros(holdings.kept.size), np.full(holdings.kept.size, np.nan)
+        weights[holdings.kept], mean[holdings.kept] = w, holdings.moments.mean
         return {
             "weights_": weights,
             "mean_": mean,
-            "expected_return_": float(held.moments.mean @ w),
-            "variance_": max(float(w @ held.moments.covariance @ w), 0.0),
-            "left_out_": held.left_out,
+            "expected_return_": float(holdings.moments.mean @ w),
+            "variance_": max(float(w @ holdings.moments.covariance @ w), 0.0),
+            "left_out_": holdings.left_out,
         }
 
     def _check_shapes(self) -> None:
@@ -304,12 +304,12 @@ class MeanVariancePortfolio(LinearRobust):
         """
         check_is_fitted(self)
         X = self._returns(X, reset=False)
-        gaps, held = self._gaps(X), self.weights_ != 0.0
+        gaps, used = self._gaps(X), self.weights_ != 0.0
         if not gaps.rows.any():
             return X @ self.weights_
-        found = X[:, held] @ self.weights_[held]
-        if (gaps.columns & held).any():
-            name = _names(self)[int(np.flatnonzero(gaps.columns & held)[0])]
+        found = X[:, used] @ self.weights_[used]
+        if (gaps.columns & used).any():
+            name = _names(self)[int(np.flatnonzero(gaps.columns & used)[0])]
             periods = f"{int(np.isnan(found).sum())} of {len(X)} periods"
             warnings.warn(
                 f"the return of {name} or another asset with a weight is missing in {periods}, and that of the "
@@ -391,8 +391,8 @@ def _reach(domain: Any, F: Squares) -> float:
 def _finite_reach(domain: Any, F: Squares) -> float:
     linear = F.linear - F.linear.mean() if isinstance(domain, Hyperplane) else F.linear
     sizes = np.abs(linear) + F.norms
-    held = F.factor * F.norms**2 + 0.5 * F.l2
-    free = float(np.max(np.divide(sizes**2, 4.0 * held, out=np.zeros_like(held), where=held > 0.0)))
+    curvature = F.factor * F.norms**2 + 0.5 * F.l2
+    free = float(np.max(np.divide(sizes**2, 4.0 * curvature, out=np.zeros_like(curvature), where=curvature > 0.0)))
     limited = float(penalty_conjugate(domain, sizes))
     return min(free, limited) if free > 0.0 else limited if limited < np.inf else 0.0
 

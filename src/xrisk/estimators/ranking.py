@@ -50,8 +50,8 @@ class RankingClassifier(LinearRobust):
 
     def _training(self, X: Any, y: Any, sample_weight: Any = None) -> Training:
         training = super()._training(X, y, sample_weight)
-        if (told := few_digits(training.X)) is not None:
-            warnings.warn(told, UserWarning, stacklevel=USER)
+        if (message := few_digits(training.X)) is not None:
+            warnings.warn(message, UserWarning, stacklevel=USER)
         return training
 
     def _model(self, w: np.ndarray, training: Training) -> dict[str, Any]:

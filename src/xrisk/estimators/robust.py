@@ -97,7 +97,7 @@ class RobustLogisticRegression(LinearRobustClassifier):
     def _noise(self) -> Any:
         if not isinstance(self.perturbation, str) or self.perturbation not in NOISES:
             return self.perturbation
-        noise, below = NOISES[self.perturbation]
+        noise, end = NOISES[self.perturbation]
         scale = as_number("scale", self.scale)
-        require(0.0 <= scale < below, "scale", self.scale, f"at least 0 and below {below} for {self.perturbation!r}")
+        require(0.0 <= scale < end, "scale", self.scale, f"at least 0 and below {end} for {self.perturbation!r}")
         return noise(scale)

@@ -30,7 +30,7 @@ from xrisk.run import Result, Runs
 KEPT = ("sample_weights_", "sample_losses_")
 RADIUS = 0.1  # of the ball, where neither radius nor strength is given
 FEW = 1e-3  # share of the rows, or three of them, that is warned of where it carries half of the weight
-TELLING = 200  # rows; of fewer nothing is said of their weights
+ENOUGH_ROWS = 200  # rows; of fewer nothing is said of their weights
 OPTIMAL = 0.01  # relative gap up to which a model that is constant is the optimum, not where the fit stopped
 FLAT = 0.02  # deviation of the scores of a classifier that is as good as constant: probabilities within half a percent
 
@@ -229,7 +229,7 @@ def concentration(weights: np.ndarray) -> int:
     """The number of rows that carry half of the weight, where it is so few that one should look at them; else 0."""
     n = weights.size
     most = max(3, int(FEW * n))
-    if n < TELLING:
+    if n < ENOUGH_ROWS:
         return 0
     heaviest = np.sort(np.partition(weights, n - most)[n - most :])[::-1]
     reached = np.flatnonzero(np.cumsum(heaviest) >= 0.5)
@@ -265,7 +265,7 @@ class DROClassifier(SampleRobust, LinearRobustClassifier):
     def _keep(self, problem: Problem, result: Result, training: Training) -> None:
         super()._keep(problem, result, training)
         optimal = result.certificate.relative <= OPTIMAL
-        if optimal and training.X.shape[0] >= TELLING and self._is_flat(training):
+        if optimal and training.X.shape[0] >= ENOUGH_ROWS and self._is_flat(training):
             warnings.warn(
                 "the model is nearly constant: in the worst case over so few rows no linear model is better; a smaller "
                 "radius, or a larger alpha or strength, leaves more of the rows in it",

@@ -93,8 +93,8 @@ def tilted_case(u, p, strength, radius, q):
     known = extent(d, p)
     least = min(strength * factor / scale, 1e300) if scale > 0.0 else strength
     lam, found = kl_reweigh(d, p, known, least, radius, UNKNOWN, 0.0, q)
-    above = found.value + (lam - least) * radius if lam > least else found.value
-    return (top + scale * min(above, 0.0)) / factor, multiplier(lam, least, strength, scale / factor)
+    upper = found.value + (lam - least) * radius if lam > least else found.value
+    return (top + scale * min(upper, 0.0)) / factor, multiplier(lam, least, strength, scale / factor)
 
 
 @register_jitable
@@ -120,11 +120,11 @@ def excess_case(u, p, strength, radius, q):
     known = extent(d, p)
     least = min(strength * factor / scale, 1e300) if scale > 0.0 else strength
     found, _, _ = chi_reweigh(d, p, known, least, radius, UNKNOWN, q)
-    above = 0.0
+    upper = 0.0
     if known.low < 0.0 and found.lam > 0.0:
-        above = chi_bound(d, p, known, found.level, found.lam)
-        above += (found.lam - least) * radius if found.lam > least else 0.0
-    return (top + scale * min(above, 0.0)) / factor, multiplier(found.lam, least, strength, scale / factor)
+        upper = chi_bound(d, p, known, found.level, found.lam)
+        upper += (found.lam - least) * radius if found.lam > least else 0.0
+    return (top + scale * min(upper, 0.0)) / factor, multiplier(found.lam, least, strength, scale / factor)
 
 
 @reweigh.of(ChiSquareRiskA)
@@ -143,8 +143,8 @@ def tail_case(u, p, alpha, q):
     d, top, scale, factor = standard(u, p)
     total = p.sum() if p.size > 0 else float(u.size)
     level = tail_level(d, p, alpha * total)
-    above = level + write_tail(d, p, total, alpha, level, q)
-    return (top + scale * above) / factor, (top + scale * level) / factor
+    upper = level + write_tail(d, p, total, alpha, level, q)
+    return (top + scale * upper) / factor, (top + scale * level) / factor
 
 
 @reweigh.of(CVaRRisk)
@@ -188,9 +188,9 @@ def chi_divergence(p, q):
 def mix_with_base(p, q, divergence, radius):
     """Mix q with the masses until its divergence, convex and zero there, is at most the radius, rounding included."""
     total = p.sum() if p.size > 0 else float(q.size)
-    above = divergence + EPS * ((64.0 + 2.0 * p.size) * divergence + 64.0 * math.sqrt(divergence))
-    if above > radius:
-        keep = radius / above * (1.0 - 4.0 * EPS)
+    upper = divergence + EPS * ((64.0 + 2.0 * p.size) * divergence + 64.0 * math.sqrt(divergence))
+    if upper > radius:
+        keep = radius / upper * (1.0 - 4.0 * EPS)
         for i in range(q.size):
             m = (p[i] if p.size > 0 else 1.0) / total
             q[i] = m + keep * (q[i] - m)

@@ -198,10 +198,10 @@ def _(domain, w, s):
     v = w.copy()
     shift_to(w, domain.total)
     if absolute_sum(w) > domain.gross or not np.isfinite(w).all():
-        top, above = simplex_threshold(v, 0.5 * (domain.gross + domain.total))
-        low, below = simplex_threshold(-v, 0.5 * (domain.gross - domain.total))
+        top, upper = simplex_threshold(v, 0.5 * (domain.gross + domain.total))
+        low, lower = simplex_threshold(-v, 0.5 * (domain.gross - domain.total))
         for j in range(v.size):
-            w[j] = max(v[j] - top - above, 0.0) - max(-v[j] - low - below, 0.0)
+            w[j] = max(v[j] - top - upper, 0.0) - max(-v[j] - low - lower, 0.0)
 
 
 @support_point.of(LeveragedBudget)

@@ -57,7 +57,7 @@ class Anchored(NamedTuple):
 
     Examples
     --------
-    >>> penalty_value(Anchored(2.0, np.ones(2), np.array([1.0, 3.0])), np.array([2.0, 0.0]))
+    >>> float(penalty_value(Anchored(2.0, np.ones(2), np.array([1.0, 3.0])), np.array([2.0, 0.0])))
     10.0
     """
 

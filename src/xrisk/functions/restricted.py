@@ -172,8 +172,8 @@ def _(r, v):
         prox(r.domain, w, 1.0)
     else:
         support_point(r.domain, w)
-    gain = inner_product(v, w)
-    return gain if gain == np.inf else gain - penalty_value(r.penalty, w)
+    largest = inner_product(v, w)
+    return largest if largest == np.inf else largest - penalty_value(r.penalty, w)
 
 
 @penalty_slope.of(Restricted)
@@ -277,10 +277,10 @@ def _(r, w, s):
 
 @penalty_conjugate.of(Tilted)
 def _(r, v):
-    stride, below = slope_stride(r, v), np.empty(v.size)
+    stride, shifted = slope_stride(r, v), np.empty(v.size)
     for j in range(v.size):
-        below[j] = v[j] - r.slope[j * stride]
-    return penalty_conjugate(r.penalty, below) - r.constant
+        shifted[j] = v[j] - r.slope[j * stride]
+    return penalty_conjugate(r.penalty, shifted) - r.constant
 
 
 @penalty_slope.of(Tilted)

@@ -10,10 +10,10 @@ import numpy as np
 
 from xrisk.compile import inlined, kernel
 from xrisk.functions.special import branch_free, fast_exp
-from xrisk.lanes import LANES, above, at_least, lanes, lanes_sum, not_above, not_below, ones, pack, unpack
+from xrisk.lanes import LANES, at_least, at_most, clip_from, lanes, lanes_sum, more_than, ones, pack, unpack
 
 STEPS = 400  # of a safeguarded iteration; five to ten are usual, more if values differ by 1e-200 of their range
-BELOW = -5e-324  # the largest number below zero
+LARGEST_NEGATIVE = -5e-324  # the largest number below zero
 UNKNOWN = math.nan  # no earlier solution to start from
 
 
@@ -72,7 +72,7 @@ def extent_sums(v, p, top):
     total, first, at = lanes(0.0), lanes(0.0), lanes(0.0)
     for i in range(0, v.size, LANES):
         m = masses_at(p, v.size, i)
-        d = not_above(pack(v, i) - top, 0.0)
+        d = at_most(pack(v, i) - top, 0.0)
         total += m
         first += m * d
         at += at_least(d, 0.0, m)
@@ -115,7 +115,7 @@ def tilted_sums(v, q, top, lam):
     total, first, second = lanes(0.0), lanes(0.0), lanes(0.0)
     for i in range(0, v.size, LANES):
         w = pack(q, i)
-        s = not_below(not_above(pack(v, i) - top, 0.0) / lam, -800.0)
+        s = clip_from(at_most(pack(v, i) - top, 0.0) / lam, -800.0)
         total += w
         first += w * s
         second += w * s * s
@@ -141,7 +141,7 @@ def gentle_sums(v, p, centre, lam, q):
     small, product, second, total = lanes(0.0), lanes(0.0), lanes(0.0), lanes(0.0)
     for i in range(0, v.size, LANES):
         m = masses_at(p, v.size, i)
-        s = above(m, 0.0, (pack(v, i) - centre) / lam)
+        s = more_than(m, 0.0, (pack(v, i) - centre) / lam)
         r = s * s * series(s)
         small += m * r
         product += m * (s * (s + r))
@@ -202,7 +202,7 @@ def kl_reweigh(v, p, known, least, radius, near, loose, q):
         return least, Tilt(0.0, 0.0, 0.0, 0.0, 1.0, 0.0)
     most = math.log(known.total / known.at)
     if least == 0.0 and most <= radius:
-        spread_evenly(v, p, known, BELOW, q)
+        spread_evenly(v, p, known, LARGEST_NEGATIVE, q)
         return 0.0, Tilt(most, 0.0, 0.0, 0.0, 1.0, 0.0)
     low, high, lam = 0.0, np.inf, least
     if radius < np.inf:
@@ -233,9 +233,9 @@ def excess_sums(v, p, top, edge, centre, size):
     """Σ p, Σ p s, Σ p s² with s = (d − centre)/size over d = v − top > edge."""
     mass, first, second = lanes(0.0), lanes(0.0), lanes(0.0)
     for i in range(0, v.size, LANES):
-        d = not_above(pack(v, i) - top, 0.0)
-        m = above(d, edge, masses_at(p, v.size, i))
-        s = above(m, 0.0, (d - centre) / size)
+        d = at_most(pack(v, i) - top, 0.0)
+        m = more_than(d, edge, masses_at(p, v.size, i))
+        s = more_than(m, 0.0, (d - centre) / size)
         mass += m
         first += m * s
         second += m * s * s
@@ -319,7 +319,7 @@ def chi_reweigh(v, p, known, least, radius, near, q):
         return Excess(0.0, least, 1.0, 0.0), 0.0, 0.0
     most = 0.5 * (known.total / known.at - 1.0)
     if least == 0.0 and most <= radius:
-        spread_evenly(v, p, known, BELOW, q)
+        spread_evenly(v, p, known, LARGEST_NEGATIVE, q)
         return Excess(0.0, 0.0, known.at / known.total, 0.0), most, 0.0
     found = Excess(0.0, 0.0, 1.0, 0.0)
     if most > radius:
@@ -348,19 +348,19 @@ def mix_evenly(p, total, keep, q):
 @kernel
 def write_excess(v, p, known, found, q):
     """The weights into ``q``; χ²(q) and E_q[v] − top."""
-    total, off, second, mean = 0.0, 0.0, 0.0, 0.0
+    total, drift, second, mean = 0.0, 0.0, 0.0, 0.0
     for i in range(v.size):
         m = p[i] if p.size > 0 else 1.0
         d = v[i] - known.top
         change = max((d - found.level) / found.lam, -1.0) if m > 0.0 else -1.0
         q[i] = m * (1.0 + change)
         total += q[i]
-        off += m * change
+        drift += m * change
         second += m * change * change
         mean += q[i] * d if q[i] > 0.0 else 0.0
     q /= total
-    off /= known.total  # of the sum of the weights from one: rounding, which the division has just removed
-    return 0.5 * max(second / known.total - off * off, 0.0) / ((1.0 + off) * (1.0 + off)), mean / total
+    drift /= known.total  # of the sum of the weights from one: rounding, which the division has just removed
+    return 0.5 * max(second / known.total - drift * drift, 0.0) / ((1.0 + drift) * (1.0 + drift)), mean / total
 
 
 @kernel
@@ -382,14 +382,14 @@ def tail_level(v, p, share):
     while high - low > 1:
         a, b, c = values[low], values[(low + high) // 2], values[high - 1]
         pivot = max(min(a, b), min(max(a, b), c))
-        above, equal, start, stop, i = 0.0, 0.0, low, high, low
+        beyond, equal, start, stop, i = 0.0, 0.0, low, high, low
         while i < stop:  # larger ones to the front, smaller ones to the back
             m = masses[i] if p.size > 0 else 1.0
             if values[i] > pivot:
                 values[i], values[start] = values[start], values[i]
                 if p.size > 0:
                     masses[i], masses[start] = masses[start], masses[i]
-                above, start, i = above + m, start + 1, i + 1
+                beyond, start, i = beyond + m, start + 1, i + 1
             elif values[i] < pivot:
                 stop -= 1
                 values[i], values[stop] = values[stop], values[i]
@@ -397,32 +397,32 @@ def tail_level(v, p, share):
                     masses[i], masses[stop] = masses[stop], masses[i]
             else:
                 equal, i = equal + m, i + 1
-        if wanted < above:
+        if wanted < beyond:
             high = start
-        elif wanted <= above + equal or stop == high:
+        elif wanted <= beyond + equal or stop == high:
             return pivot
         else:
-            wanted, low = wanted - above - equal, stop
+            wanted, low = wanted - beyond - equal, stop
     return values[low]
 
 
 @kernel
 def write_tail(v, p, total, alpha, level, q):
     """q = p/alpha above the level, the rest on it; E_q[v] − level."""
-    above, at, excess = 0.0, 0.0, 0.0
+    beyond, at, excess = 0.0, 0.0, 0.0
     for i in range(v.size):
         m = p[i] if p.size > 0 else 1.0
         if v[i] > level:
-            above += m
+            beyond += m
             excess += m * (v[i] - level)
         elif v[i] == level:
             at += m
-    left = min(max(alpha * total - above, 0.0) / at, 1.0) if at > 0.0 else 0.0
-    whole = above + left * at
+    left = min(max(alpha * total - beyond, 0.0) / at, 1.0) if at > 0.0 else 0.0
+    whole = beyond + left * at
     for i in range(v.size):
         m = p[i] if p.size > 0 else 1.0
         q[i] = m / whole if v[i] > level else (m * left / whole if v[i] == level else 0.0)
-    return excess / (alpha * total) if above > 0.0 else 0.0
+    return excess / (alpha * total) if beyond > 0.0 else 0.0
 
 
 @inlined
@@ -431,8 +431,8 @@ def clipped_sums(v, p, top, edge, width):
     inside, first, full = lanes(0.0), lanes(0.0), lanes(0.0)
     for i in range(0, v.size, LANES):
         m = masses_at(p, v.size, i)
-        d = not_above(pack(v, i) - top, 0.0) - edge
-        part = above(width - d, 0.0, above(d, 0.0, m))
+        d = at_most(pack(v, i) - top, 0.0) - edge
+        part = more_than(width - d, 0.0, more_than(d, 0.0, m))
         inside += part
         first += part * d
         full += at_least(d, width, m)

@@ -193,14 +193,14 @@ def tail_mean(u, cap):
     values = ascending(u)
     top = float(values[-1])
     left = 1.0
-    below = 0.0
+    deficit = 0.0
     for r in range(u.size - 1, -1, -1):
         weight = min(cap, left)
         if weight <= 0.0:
             break
-        below += weight * (float(values[r]) - top)
+        deficit += weight * (float(values[r]) - top)
         left -= weight
-    return top + below
+    return top + deficit
 
 
 @risk_value.of(MaxRisk)

@@ -142,33 +142,33 @@ def piece_slack(t, lo, hi, dual_curvature, mu):
 
 
 @formula
-def flexibility(below, above, dual_curvature, mu):
+def flexibility(lower, upper, dual_curvature, mu):
     """The curvature of φ_μ: inf at a kink that μ = 0 leaves."""
-    stiff = dual_curvature + stiffness(below, mu) + stiffness(above, mu)
+    stiff = dual_curvature + stiffness(lower, mu) + stiffness(upper, mu)
     return 1.0 / stiff if stiff > 0.0 else np.inf
 
 
 @kernel
 def piece_slope(t, lo, hi, dual_curvature, mu):
     """(slope, curvature) of φ_μ at t."""
-    below, above = piece_slack(t, lo, hi, dual_curvature, mu)
-    if math.isinf(below) and math.isinf(above):
+    lower, upper = piece_slack(t, lo, hi, dual_curvature, mu)
+    if math.isinf(lower) and math.isinf(upper):
         return (t / dual_curvature, 1.0 / dual_curvature) if dual_curvature > 0.0 else (np.inf, np.inf)
-    v = lo + below if below <= above else hi - above
-    return v, flexibility(below, above, dual_curvature, mu)
+    v = lo + lower if lower <= upper else hi - upper
+    return v, flexibility(lower, upper, dual_curvature, mu)
 
 
 @formula
 def piece_terms(t, lo, hi, dual_curvature, mu):
     """(value, slope, curvature) of φ_μ at t, and by how much v t − φ*(v) falls short of φ(t)."""
-    below, above = piece_slack(t, lo, hi, dual_curvature, mu)
-    curvature, barriers = flexibility(below, above, dual_curvature, mu), 0.0
-    if math.isinf(below) and math.isinf(above):
+    lower, upper = piece_slack(t, lo, hi, dual_curvature, mu)
+    curvature, barriers = flexibility(lower, upper, dual_curvature, mu), 0.0
+    if math.isinf(lower) and math.isinf(upper):
         v = t / dual_curvature
     else:
-        v = lo + below if below <= above else hi - above
+        v = lo + lower if lower <= upper else hi - upper
         width = 1.0 if math.isinf(hi - lo) else hi - lo
-        barriers = barrier(below, width, mu) + barrier(above, width, mu)
+        barriers = barrier(lower, width, mu) + barrier(upper, width, mu)
     best = (hi if t > 0.0 else lo) if dual_curvature == 0.0 else min(max(t / dual_curvature, lo), hi)
     short = max((best - v) * (t - 0.5 * dual_curvature * (best + v)), 0.0)
     return v * (t - 0.5 * dual_curvature * v) + barriers, v, curvature, short

@@ -86,9 +86,9 @@ def fast_log(x):
     """log(x) for positive x with all their digits, within 2 units in the last place where |log(x)| ≥ 1/3."""
     bits = np.float64(x).view(np.int64)
     m = float(np.int64((bits & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000).view(np.float64))
-    above = m > 1.4142135623730951
-    m = 0.5 * m if above else m
-    n = float((bits >> 52) - (1022 if above else 1023))
+    is_large = m > 1.4142135623730951
+    m = 0.5 * m if is_large else m
+    n = float((bits >> 52) - (1022 if is_large else 1023))
     return fused(n, LOG_2, fused(n, LOG_2_REST, fast_log1p(m - 1.0)))
 
 

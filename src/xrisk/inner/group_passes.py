@@ -130,7 +130,7 @@ def _walk(g: Groups, visitor: Any, at: Scores, share: np.ndarray) -> Walk:
 
     def part(low: int, high: int) -> tuple[int, np.ndarray]:
         first, last = index_groups(g.index, g.offsets, low, high)
-        sums, lost, held = np.zeros((3, last - first, 4))
+        sums, lost, pending = np.zeros((3, last - first, 4))
         seen = np.empty((scores + 5, min(2 * CHUNK, high - low)))
         for start, stop in itertools.pairwise(chunks(low, high)):
             rows, groups = index_rows(g.index, start, stop), index_codes(g.index, g.offsets, start, stop)
@@ -147,7 +147,7 @@ def _walk(g: Groups, visitor: Any, at: Scores, share: np.ndarray) -> Walk:
             if asks_factors(visitor):
                 direction = (direction.T * at.factor[groups]).T
             look(visitor, g.model.loss, z, direction, error_bound, free_entry, y, seen)
-            add(seen, groups, weights, scale, start, first, sums, lost, held, coefs)
+            add(seen, groups, weights, scale, start, first, sums, lost, pending, coefs)
         return first, sums
 
     total = sum_parts(in_parts(part, edges), sizes.size)
@@ -270,7 +270,7 @@ def flushed_after(groups):
 
 
 @kernel
-def add_chunk(seen, groups, weights, scale, start, first, sums, lost, held, coefs):
+def add_chunk(seen, groups, weights, scale, start, first, sums, lost, pending, coefs):
     """Add what was seen of a chunk to the sums of its groups, and leave it on its places if there is a scale."""
     if sums.shape[0] > 2 * groups.size:  # many groups: few rows each
         for r in range(groups.size):
@@ -281,7 +281,7 @@ def add_chunk(seen, groups, weights, scale, start, first, sums, lost, held, coef
         a, b, c, e = seen[0], seen[1], seen[2], seen[3]
         stretch = flushed_after(sums.shape[0])
         for r in range(groups.size):
-            part, into = weights[r], held[groups[r] - first]
+            part, into = weights[r], pending[groups[r] - first]
             into[0] += part * a[r]
             into[1] += part * b[r]
             into[2] += part * c[r]
@@ -289,8 +289,8 @@ def add_chunk(seen, groups, weights, scale, start, first, sums, lost, held, coef
             if (r + 1) % stretch == 0 or r + 1 == groups.size:
                 for i in range(sums.shape[0]):
                     for j in range(4):
-                        sums[i, j], lost[i, j] = add_compensated(sums[i, j], lost[i, j], held[i, j])
-                        held[i, j] = 0.0
+                        sums[i, j], lost[i, j] = add_compensated(sums[i, j], lost[i, j], pending[i, j])
+                        pending[i, j] = 0.0
     if scale.size > 0:
         for c in range(coefs.shape[0]):
             left, right = coefs[c, start : start + groups.size], seen[4 + c]

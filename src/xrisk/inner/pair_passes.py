@@ -81,8 +81,8 @@ class PairScores(NamedTuple):
     behind: np.ndarray  # (m,)
     ahead_direction: np.ndarray  # (n,)
     behind_direction: np.ndarray  # (m,)
-    ahead_off: np.ndarray  # (n,)
-    behind_off: np.ndarray  # (m,)
+    ahead_error: np.ndarray  # (n,)
+    behind_error: np.ndarray  # (m,)
     ahead_free: np.ndarray  # (n,)
     behind_free: np.ndarray  # (m,)
     factor: np.ndarray  # (n,)
@@ -91,15 +91,15 @@ class PairScores(NamedTuple):
 def _of_pairs(g: Pairs, visitor: Any, at: Scores) -> PairScores:
     """What the visitor asks for; the scores stand where it does not."""
     i, j = g.outer, g.inner
-    scores = moves = sizes = free_entries = g.side * at.z[i, 0], g.side * at.z[j, 0]
+    scores = directions = sizes = free_entries = g.side * at.z[i, 0], g.side * at.z[j, 0]
     if asks_direction(visitor):
-        moves = g.side * at.direction[i, 0], g.side * at.direction[j, 0]
+        directions = g.side * at.direction[i, 0], g.side * at.direction[j, 0]
     if asks_sizes(visitor):
         sizes, free_entries = (
             (at.error_bound[i], at.error_bound[j]),
             (g.side * at.free_entry[i], g.side * at.free_entry[j]),
         )
-    return PairScores(*scores, *moves, *sizes, *free_entries, at.factor)
+    return PairScores(*scores, *directions, *sizes, *free_entries, at.factor)
 
 
 @walk.of(Pairs)
@@ -140,32 +140,34 @@ def walk_tiles(
     sums, up, down = into
     width = min(j1 - j0, CHUNK)
     height = max(1, CHUNK // max(1, width))
-    room, seen, ones = np.zeros((4, height * width)), np.empty((6, height * width)), np.ones(height * width)
+    workspace, seen, ones = np.zeros((4, height * width)), np.empty((6, height * width)), np.ones(height * width)
     look, fill, add = specialise(visit_samples, visitor, g.loss), specialise(fill_pairs), specialise(add_pairs)
     for i in range(i0, i1, height):
         lost = np.zeros((height, 4))
         for j in range(j0, j1, width):
             give_way()
             tile = (i, min(i + height, i1), j, min(j + width, j1))
-            size = fill(scores, tile, asks_sizes(visitor), asks_direction(visitor), asks_factors(visitor), room)
-            z, direction, error_bound, free_entry = room[:, :size]
+            size = fill(scores, tile, asks_sizes(visitor), asks_direction(visitor), asks_factors(visitor), workspace)
+            z, direction, error_bound, free_entry = workspace[:, :size]
             look(visitor, g.loss, z, direction, error_bound, free_entry, ones[:size], seen)
             add(seen, tile, share, sums, lost, up, down)
 
 
 @kernel
-def fill_pairs(at, tile, sizes, moves, factors, room):
-    """Write scores, moves, sizes and entries of the pairs of a tile into the rows of ``room``: how many they are."""
+def fill_pairs(at, tile, sizes, directions, factors, workspace):
+    """Write scores, moves, sizes and entries of the pairs of a tile into the rows of ``workspace``."""
     i0, i1, j0, j1 = tile
     width = j1 - j0
     for i in range(i0, i1):
         at_i = slice((i - i0) * width, (i - i0 + 1) * width)
-        subtract(at.ahead[i], at.behind[j0:j1], 1.0, room[0, at_i])
-        if moves:
-            subtract(at.ahead_direction[i], at.behind_direction[j0:j1], at.factor[i] if factors else 1.0, room[1, at_i])
+        subtract(at.ahead[i], at.behind[j0:j1], 1.0, workspace[0, at_i])
+        if directions:
+            subtract(
+                at.ahead_direction[i], at.behind_direction[j0:j1], at.factor[i] if factors else 1.0, workspace[1, at_i]
+            )
         if sizes:
-            subtract(-at.ahead_off[i], at.behind_off[j0:j1], -1.0, room[2, at_i])
-            subtract(at.ahead_free[i], at.behind_free[j0:j1], 1.0, room[3, at_i])
+            subtract(-at.ahead_error[i], at.behind_error[j0:j1], -1.0, workspace[2, at_i])
+            subtract(at.ahead_free[i], at.behind_free[j0:j1], 1.0, workspace[3, at_i])
     return (i1 - i0) * width
 
 
@@ -245,19 +247,19 @@ def _gap_sums(g: Pairs, z: np.ndarray) -> np.ndarray:
 @kernel
 def gap_sweep(ahead, order, behind, sums):
     """Gaps only grow along the sweep, so that nothing but positive numbers is added up."""
-    at, held, first, second = 0.0, 0, 0.0, 0.0
+    at, counted, first, second = 0.0, 0, 0.0, 0.0
     for i in order:
         short = 1.0 - ahead[i]
-        if held > 0:
+        if counted > 0:
             rise = short - at
-            second += rise * (2.0 * first + held * rise)
-            first += held * rise
+            second += rise * (2.0 * first + counted * rise)
+            first += counted * rise
         at = short
-        while held < behind.size and short + behind[held] > 0.0:
-            gap = short + behind[held]
+        while counted < behind.size and short + behind[counted] > 0.0:
+            gap = short + behind[counted]
             first += gap
             second += gap * gap
-            held += 1
+            counted += 1
         sums[0, i], sums[1, i] = first, second
 
 

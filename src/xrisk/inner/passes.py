@@ -189,8 +189,8 @@ def centred(g: Any, centre: np.ndarray | None = None) -> tuple[Any, np.ndarray]:
     """The inner functions with columns and targets far from zero centred, and the centre (d,); one given, if it is.
 
     Where the last column is that of an intercept which is free to move, this is the same problem: the intercept takes
-    up what is taken out (`inward`). The centre holds the means of the columns and, in the place of the intercept, the
-    middle of the targets. What is near zero, and storages that cannot be centred, stay as they are.
+    up what is taken out (`to_centred`). The centre holds the means of the columns and, in the place of the intercept,
+    the middle of the targets. What is near zero, and storages that cannot be centred, stay as they are.
     """
     centre = far_means(g) if centre is None else centre
     if centre[:-1].any():
@@ -308,10 +308,10 @@ def sum_parts(parts: list[tuple[int, np.ndarray]], count: int) -> np.ndarray:
     """Sums (count, 4) of parts: the inner function that each begins at, and its sums."""
     total, lost = np.zeros((2, count, 4))
     for first, part in parts:
-        here = slice(first, first + part.shape[0])
+        current = slice(first, first + part.shape[0])
         with np.errstate(invalid="ignore"):
-            term = part - lost[here]
-            raised = total[here] + term
-            rest = (raised - total[here]) - term
-        lost[here], total[here] = np.where(np.isfinite(rest), rest, 0.0), raised
+            term = part - lost[current]
+            raised = total[current] + term
+            rest = (raised - total[current]) - term
+        lost[current], total[current] = np.where(np.isfinite(rest), rest, 0.0), raised
     return total

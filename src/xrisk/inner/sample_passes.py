@@ -84,9 +84,9 @@ def _(g, w, out):
     def part(low: int, high: int) -> None:
         seen = np.empty((scores + 5, min(2 * CHUNK, high - low)))
         for start, stop in itertools.pairwise(chunks(low, high)):
-            here = np.ascontiguousarray(z[start:stop, 0]) if scores == 1 else z[start:stop]
+            span = np.ascontiguousarray(z[start:stop, 0]) if scores == 1 else z[start:stop]
             size = z[start:stop, 0]
-            look(visitor, g.model.loss, here, here, size, size, g.model.target[start:stop], seen)
+            look(visitor, g.model.loss, span, span, size, size, g.model.target[start:stop], seen)
             out[start:stop, 0] = seen[0, : stop - start]
 
     in_parts(part, borders(z.shape[0], 0.5 * scores))
@@ -103,24 +103,24 @@ def _(g, visitor, at, share):
     def part(low: int, high: int) -> None:
         seen = np.empty((scores + 5, min(2 * CHUNK, high - low)))
         for start, stop in itertools.pairwise(chunks(low, high)):
-            here, moved = slice(start, stop), z[start:stop]
+            span, moved = slice(start, stop), z[start:stop]
             if asks_direction(visitor):
-                moved = direction[here]
+                moved = direction[span]
             if asks_factors(visitor):
-                moved = (moved.T * at.factor[here]).T
+                moved = (moved.T * at.factor[span]).T
             look(
                 visitor,
                 g.model.loss,
-                z[here],
+                z[span],
                 moved,
-                at.error_bound[here],
-                at.free_entry[here],
-                g.model.target[here],
+                at.error_bound[span],
+                at.free_entry[span],
+                g.model.target[span],
                 seen,
             )
-            sums[here] = seen[:4, : stop - start].T
+            sums[span] = seen[:4, : stop - start].T
             if share.size:
-                np.multiply(seen[4 : 4 + len(coefs), : stop - start], share[here], out=coefs[:, here])
+                np.multiply(seen[4 : 4 + len(coefs), : stop - start], share[span], out=coefs[:, span])
 
     in_parts(part, borders(rows, 0.5 * scores))
     return Walk(sums, coefs)

@@ -64,10 +64,10 @@ def _(loss, ahead, behind, share, weight):
     """½(1 − aheadᵢ + behindⱼ)² by means and scatter: no digits are lost where scores share a large offset."""
     short = 1.0 - ahead
     mass, middle = _mean(behind, weight)
-    held, centre = _mean(short, share)
+    counted, centre = _mean(short, share)
     gaps = short + middle
     values = 0.5 * (mass * gaps**2 + float(weight @ (behind - middle) ** 2))
-    return PairTerms(values, -mass * gaps, -held * (behind + centre))
+    return PairTerms(values, -mass * gaps, -counted * (behind + centre))
 
 
 def _mean(scores: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
@@ -95,8 +95,8 @@ def _(loss, ahead, behind, share, weight):
         down, step = np.zeros(behind.size), max(1, WORK // behind.size)
         for start in range(low, high, step):
             give_way()
-            here = slice(start, min(start + step, high))
-            add(loss, ahead[here], behind, share[here], weight, (values[here], up[here], down))
+            span = slice(start, min(start + step, high))
+            add(loss, ahead[span], behind, share[span], weight, (values[span], up[span], down))
         return down
 
     downs = in_parts(part, borders(ahead.size, 4.0 * behind.size))
@@ -129,28 +129,28 @@ def gap_sums(ahead: Any, behind: Any, share: Any, weight: Any) -> tuple[np.ndarr
     give_way()
     sums, down = np.empty((3, short.size)), np.zeros((3, behind.size))
     weigh_gaps(short, rising, behind[falling], weight[falling], sums)
-    held = rising[::-1]
-    held = held[share[held] != 0.0]
-    if held.size:
-        weigh_gaps(behind, falling[::-1], short[held], share[held], down)
+    counted = rising[::-1]
+    counted = counted[share[counted] != 0.0]
+    if counted.size:
+        weigh_gaps(behind, falling[::-1], short[counted], share[counted], down)
     return sums, down
 
 
 @kernel
 def weigh_gaps(ones, rising, others, weight, sums):
     """Gaps only grow along the sweep, so that with positive weights nothing but positive numbers is added up."""
-    at, held, mass, first, second = 0.0, 0, 0.0, 0.0, 0.0
+    at, counted, mass, first, second = 0.0, 0, 0.0, 0.0, 0.0
     for i in rising:
         one = ones[i]
-        if held > 0:
+        if counted > 0:
             rise = one - at
             second += rise * (2.0 * first + mass * rise)
             first += mass * rise
         at = one
-        while held < others.size and one + others[held] > 0.0:
-            gap = one + others[held]
-            mass += weight[held]
-            first += weight[held] * gap
-            second += weight[held] * gap * gap
-            held += 1
+        while counted < others.size and one + others[counted] > 0.0:
+            gap = one + others[counted]
+            mass += weight[counted]
+            first += weight[counted] * gap
+            second += weight[counted] * gap * gap
+            counted += 1
         sums[0, i], sums[1, i], sums[2, i] = mass, first, second

@@ -202,13 +202,13 @@ def _check_touched(name: str, touched: np.ndarray, siblings: Siblings) -> None:
         refuse(f"{name} must hold iterations, from -2 on")
 
 
-def _check_held(name: str, held: np.ndarray, siblings: Siblings) -> None:
+def _check_filled(name: str, filled: np.ndarray, siblings: Siblings) -> None:
     """Refuse more cuts than the arrays hold, and cuts without finite squares."""
     most = len(siblings["offsets"])
-    if not min(1, most) <= held <= most:
-        refuse(f"{name} must lie between {min(1, most)} and {most}, got {held}")
+    if not min(1, most) <= filled <= most:
+        refuse(f"{name} must lie between {min(1, most)} and {most}, got {filled}")
     for each in ("slopes", "offsets", "slacks", "spreads"):
-        _check_size(f"{name.removesuffix('held')}{each}", siblings[each][: int(held)], siblings)
+        _check_size(f"{name.removesuffix('filled')}{each}", siblings[each][: int(filled)], siblings)
 
 
 def _check_size(name: str, values: np.ndarray, siblings: Siblings) -> None:
@@ -227,7 +227,7 @@ LARGEST = 1e150
 CHECKS: dict[str, Callable[[str, np.ndarray, Siblings], None]] = {
     "order": _check_order,
     "touched": _check_touched,
-    "held": _check_held,
+    "filled": _check_filled,
     "share": _check_size,
     "kept": _check_kept,
 }

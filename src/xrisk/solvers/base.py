@@ -184,13 +184,13 @@ def _(solver, state):
 
 
 @generic
-def iterations_made(solver, state, asked):
+def iterations_made(solver, state, requested):
     """Iterations done by a method that may end before the requested number."""
 
 
 @iterations_made.otherwise
-def _(solver, state, asked):
-    return asked
+def _(solver, state, requested):
+    return requested
 
 
 @generic
@@ -351,5 +351,5 @@ def register_full_batch(cls: type, endings: tuple[Stop | None, ...], phase: str)
     known_phase.of(cls)(lambda solver, state: phase if state.t else "start")
     known_value.of(cls)(lambda solver, state: state.value)
     known_gap.of(cls)(lambda solver, state: state.gap)
-    iterations_made.of(cls)(lambda solver, state, asked: state.t)
+    iterations_made.of(cls)(lambda solver, state, requested: state.t)
     passes_made.of(cls)(passes)

@@ -253,15 +253,15 @@ def _evaluated(task: BundleTask, state: BundleState, w: np.ndarray) -> BundleSta
 
 def direction_of(task: BundleTask, state: BundleState) -> Direction:
     """The step to the minimiser of the largest cut, in the metric: −H Σ μₖ sₖ."""
-    cuts, held = state.cuts, state.cuts.held
-    slopes, orthant = cuts.slopes[:held] + task.ridge * state.w, np.zeros(0)
+    cuts, filled = state.cuts, state.cuts.filled
+    slopes, orthant = cuts.slopes[:filled] + task.ridge * state.w, np.zeros(0)
     if task.kink:
         orthant = np.sign(np.where(state.w != 0.0, state.w, state.aim))  # of zeros the model's
         slopes = np.where(orthant != 0.0, slopes + task.kink * orthant, 0.0)
     losses = state.value - penalty_at(task.problem.penalty, state.w)
-    errors = np.maximum(losses - cuts.offsets[:held] - cuts.slopes[:held] @ state.w, 0.0)
+    errors = np.maximum(losses - cuts.offsets[:filled] - cuts.slopes[:filled] @ state.w, 0.0)
     scaled = inverse_times(state.memory, task.metric, slopes)
-    mix = best_mixture(slopes @ scaled.T, errors, np.zeros(held))
+    mix = best_mixture(slopes @ scaled.T, errors, np.zeros(filled))
     step, slope = -(mix @ scaled), mix @ slopes
     step = np.where(orthant != 0.0, step, 0.0) if task.kink else step
     return Direction(step, float(mix @ errors) - float(slope @ step), orthant)
@@ -338,7 +338,7 @@ def _proved(task: BundleTask, solver: Bundle, state: BundleState) -> BundleState
 def _bounded(task: BundleTask, solver: Bundle, state: BundleState, share: np.ndarray) -> BundleState:
     """The state with the bound of a mixture; where rounding alone prevents a proof, also with a box for the optimum."""
     dual = max(state.dual, mixture_lower_bound(task.problem, state.cuts, share, task.sizes.scale))
-    box, mix = task.box._replace(radius=state.radius), share[: state.cuts.held]
+    box, mix = task.box._replace(radius=state.radius), share[: state.cuts.filled]
     if box.loose.size:
         no_tilt, enough = np.zeros(state.w.size), solver.tol * abs(state.value)
         dual = max(dual, box_lower_bound(box, state.cuts, mix, no_tilt))
@@ -350,6 +350,8 @@ def _bounded(task: BundleTask, solver: Bundle, state: BundleState, share: np.nda
 
 def strongest(task: BundleTask, state: BundleState) -> tuple[np.ndarray, np.ndarray]:
     """The mixture (capacity,) of largest offset − r*(−slope), and the minimiser (d,) of the model."""
-    held = state.cuts.held
-    share, aim = strongest_mixture(task.box, state.cuts.slopes[:held], state.cuts.offsets[:held], state.share[:held])
-    return np.append(share, np.zeros(state.share.size - held)), aim
+    filled = state.cuts.filled
+    share, aim = strongest_mixture(
+        task.box, state.cuts.slopes[:filled], state.cuts.offsets[:filled], state.share[:filled]
+    )
+    return np.append(share, np.zeros(state.share.size - filled)), aim

@@ -144,7 +144,7 @@ class SmoothedLBFGS(NamedTuple):
     def advance(self, task: SmoothedProblem, state: LBFGSState, n_steps: int, rng: Any) -> LBFGSState:
         if n_steps > 1:  # a pass may be interrupted: the memory of the state before must stay as it is
             memory = state.memory
-            state = state._replace(memory=memory._replace(moves=memory.moves.copy(), turns=memory.turns.copy()))
+            state = state._replace(memory=memory._replace(steps=memory.steps.copy(), changes=memory.changes.copy()))
         return iterated(self, task, state, n_steps, lbfgs_step)
 
 
@@ -262,8 +262,8 @@ def _remembered(memory: Memory, step: np.ndarray, change: np.ndarray) -> Memory:
     """The memory with one more step, written in place, along which the slope must have grown."""
     if not float(step @ change) > 1e-14 * float(np.linalg.norm(step) * np.linalg.norm(change)):
         return memory
-    place = memory.kept % memory.moves.shape[0]
-    memory.moves[place], memory.turns[place] = step, change
+    place = memory.kept % memory.steps.shape[0]
+    memory.steps[place], memory.changes[place] = step, change
     return memory._replace(kept=memory.kept + 1)
 
 
@@ -274,9 +274,9 @@ def remembered_inverse(state: LBFGSState, v: np.ndarray) -> np.ndarray:
 
 def remembered_gram(state: LBFGSState, A: np.ndarray) -> np.ndarray:
     """A B⁻¹ Aᵀ: of the two loops of L-BFGS one is enough."""
-    memory, size = state.memory, state.memory.moves.shape[0]
+    memory, size = state.memory, state.memory.steps.shape[0]
     recent = [k % size for k in range(memory.kept - 1, max(memory.kept - size, 0) - 1, -1)]
-    steps, changes = memory.moves[recent], memory.turns[recent]
+    steps, changes = memory.steps[recent], memory.changes[recent]
     along, cross = A @ steps.T, changes @ steps.T
     shares = np.zeros(along.shape)
     for k in range(len(recent)):

@@ -45,7 +45,7 @@ def method(form: Form, named: dict[str, Any], /, **fields: Any) -> Callable[[Cal
     classes = {type(solver) for solver in named.values()}
     register(named)
     for cls in classes:
-        OWN_CHECKS[cls] = {name: _check(cls, name, asked) for name, asked in fields.items()}
+        OWN_CHECKS[cls] = {name: _check(cls, name, wanted) for name, wanted in fields.items()}
 
     def attach(steps: Callable) -> Any:
         iterate = kernel(steps)
@@ -71,8 +71,8 @@ def method(form: Form, named: dict[str, Any], /, **fields: Any) -> Callable[[Cal
     return attach
 
 
-def _check(cls: Any, name: str, asked: Any) -> Check:
-    return one_of(asked, type(cls._field_defaults[name])) if hasattr(asked, "implemented") else asked
+def _check(cls: Any, name: str, wanted: Any) -> Check:
+    return one_of(wanted, type(cls._field_defaults[name])) if hasattr(wanted, "implemented") else wanted
 
 
 def _solution(self: Any, state: Any) -> np.ndarray:

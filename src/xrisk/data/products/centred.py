@@ -82,8 +82,8 @@ def add_centred(rows, k, centre, far, scale, grad):
 
 
 @generic
-def centred_norms(rows, centre, far, gain):
-    """‖gain·(row k − centre)‖ (rows,) of every row k."""
+def centred_norms(rows, centre, far, scale):
+    """‖scale·(row k − centre)‖ (rows,) of every row k."""
 
 
 @inlined
@@ -107,8 +107,8 @@ def _(rows, k, centre, far, scale, grad):
 
 
 @centred_norms.of(Dense)
-def _(rows, centre, far, gain):
-    return norms_in_parts(rows, dense_norms, rows.X, centre, gain)
+def _(rows, centre, far, scale):
+    return norms_in_parts(rows, dense_norms, rows.X, centre, scale)
 
 
 @centred_dot.of(CSR)
@@ -139,8 +139,8 @@ def _(rows, k, centre, far, scale, grad):
 
 
 @centred_norms.of(CSR)
-def _(rows, centre, far, gain):
-    return norms_in_parts(rows, sparse_centred_norms, rows, centre, far, gain)
+def _(rows, centre, far, scale):
+    return norms_in_parts(rows, sparse_centred_norms, rows, centre, far, scale)
 
 
 @inlined
@@ -153,15 +153,15 @@ def is_stored(rows, k, column):
 
 
 @kernel
-def sparse_centred_norms(rows, centre, far, gain, low, high, out):
+def sparse_centred_norms(rows, centre, far, scale, low, high, out):
     for k in range(low, high):
         total = 0.0  # hypot: a sum of squares may overflow or lose its digits
         for p in range(rows.indptr[k], rows.indptr[k + 1]):
             j = rows.indices[p]
-            total = np.hypot(total, (float(rows.data[p]) - centre[j]) * gain[j])
+            total = np.hypot(total, (float(rows.data[p]) - centre[j]) * scale[j])
         for j in far:
             if not is_stored(rows, k, j):
-                total = np.hypot(total, centre[j] * gain[j])
+                total = np.hypot(total, centre[j] * scale[j])
         out[k] = total
 
 

@@ -99,12 +99,12 @@ def gram_of_blocks(rows: Any, h: np.ndarray, block: Any) -> np.ndarray:
         for tile in tiles(low, high, d):
             give_way()
             pick = tile if everywhere else live[tile]
-            rows_there, weight = block(pick), h[pick]
+            chosen, weight = block(pick), h[pick]
             if weight.min() >= 0.0:
-                rows_there = _scaled(rows_there, np.sqrt(weight))
-                total += rows_there.T @ rows_there
+                chosen = _scaled(chosen, np.sqrt(weight))
+                total += chosen.T @ chosen
             else:
-                total += (rows_there * weight[:, None]).T @ rows_there
+                total += (chosen * weight[:, None]).T @ chosen
         return total
 
     if live.size == 0:
@@ -194,24 +194,24 @@ def dense_adjoint(X, s, low, high, grad):
 
 
 @inlined
-def _square(x, centre, gain):
+def _square(x, centre, scale):
     total, end = lanes(0.0), x.size - x.size % LANES
     for j in range(0, end, LANES):
-        value = (whole(x, j) - whole(centre, j)) * whole(gain, j)
+        value = (whole(x, j) - whole(centre, j)) * whole(scale, j)
         total += value * value
-    value = (rest(x, end) - rest(centre, end)) * rest(gain, end)
+    value = (rest(x, end) - rest(centre, end)) * rest(scale, end)
     return lanes_sum(total + value * value)
 
 
 @kernel
-def dense_norms(X, centre, gain, low, high, out):
-    """‖gain·(row k − centre)‖ for low ≤ k < high."""
+def dense_norms(X, centre, scale, low, high, out):
+    """‖scale·(row k − centre)‖ for low ≤ k < high."""
     for k in range(low, high):
-        total = _square(X[k], centre, gain)
+        total = _square(X[k], centre, scale)
         if 1e-280 < total < 1e300:
             out[k] = np.sqrt(total)
         else:  # the sum of squares overflows or has lost its digits
             total = 0.0
             for j in range(centre.size):
-                total = np.hypot(total, (float(X[k, j]) - centre[j]) * gain[j])
+                total = np.hypot(total, (float(X[k, j]) - centre[j]) * scale[j])
             out[k] = total

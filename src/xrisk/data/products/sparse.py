@@ -157,16 +157,16 @@ def sparse_gram(rows, h, low, high, total):
 
 
 @kernel
-def sparse_norms(rows, gain, low, high, out):
+def sparse_norms(rows, scale, low, high, out):
     for k in range(low, high):
         total = 0.0
         for p in range(rows.indptr[k], rows.indptr[k + 1]):
-            value = rows.data[p] * gain[rows.indices[p]]
+            value = rows.data[p] * scale[rows.indices[p]]
             total += value * value
         if 1e-280 < total < 1e300:
             out[k] = np.sqrt(total)
         else:  # the sum of squares overflows or has lost its digits
             total = 0.0
             for p in range(rows.indptr[k], rows.indptr[k + 1]):
-                total = np.hypot(total, float(rows.data[p]) * gain[rows.indices[p]])
+                total = np.hypot(total, float(rows.data[p]) * scale[rows.indices[p]])
             out[k] = total

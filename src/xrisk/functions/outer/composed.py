@@ -150,11 +150,11 @@ def _(f, u):
 @outer_conjugate.of(Scaled)
 def _(f, y):
     lo, hi = outer_domain(f.f)
-    gain = f.factor * f.slope
-    if y < gain * lo or y > gain * hi:
+    steepness = f.factor * f.slope
+    if y < steepness * lo or y > steepness * hi:
         return np.inf
-    # clipped: at the ends y / gain may round to outside the domain of f*
-    return f.factor * outer_conjugate(f.f, clip(y / gain, lo, hi)) - f.shift / f.slope * y - f.constant
+    # clipped: at the ends y / steepness may round to outside the domain of f*
+    return f.factor * outer_conjugate(f.f, clip(y / steepness, lo, hi)) - f.shift / f.slope * y - f.constant
 
 
 @outer_domain.of(Scaled)
@@ -165,8 +165,8 @@ def _(f):
 
 @outer_dual_step.of(Scaled)
 def _(f, u, y0, tau):
-    gain = f.factor * f.slope
-    return gain * outer_dual_step(f.f, f.slope * u + f.shift, y0 / gain, tau * f.slope * gain)
+    steepness = f.factor * f.slope
+    return steepness * outer_dual_step(f.f, f.slope * u + f.shift, y0 / steepness, tau * f.slope * steepness)
 
 
 @outer_prox.of(Scaled)
@@ -200,8 +200,8 @@ def _(f):
 @outer_kink.of(Scaled)
 def _(f):
     lo, hi, at, offset = outer_kink(f.f)
-    gain = f.factor * f.slope
-    return (gain * lo, gain * hi, (at - f.shift) / f.slope, f.factor * offset + f.constant)
+    steepness = f.factor * f.slope
+    return (steepness * lo, steepness * hi, (at - f.shift) / f.slope, f.factor * offset + f.constant)
 
 
 @outer_piece.of(Smoothed)
@@ -213,8 +213,8 @@ def _(f):
 @outer_piece.of(Scaled)
 def _(f):
     lo, hi, at, dual_curvature = outer_piece(f.f)
-    gain = f.factor * f.slope
-    return gain * lo, gain * hi, (at - f.shift) / f.slope, dual_curvature / (gain * f.slope)
+    steepness = f.factor * f.slope
+    return steepness * lo, steepness * hi, (at - f.shift) / f.slope, dual_curvature / (steepness * f.slope)
 
 
 @outer_is_piece.of(Smoothed)

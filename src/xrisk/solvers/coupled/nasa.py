@@ -48,9 +48,9 @@ class NASA(NamedTuple):
         Step τ, at most 1/max(1, a, c); 1/√K for a run of K iterations, or in proportion to k^{−1/2}.
     curvature : float
         Weight b of the quadratic in the inner step, ``b/2·‖w − x‖²``.
-    gradient_gain : float
+    gradient_factor : float
         Constant a of the tracked gradient.
-    value_gain : float
+    value_factor : float
         Constant c of the tracked inner values.
     blocks : int
         Blocks whose gradient is sampled per iteration, S; 1 as published.
@@ -86,8 +86,8 @@ class NASA(NamedTuple):
 
     step: float | Decreasing | Stagewise = Decreasing(0.5, 100.0, 0.5)
     curvature: float = 2.0
-    gradient_gain: float = 1.0
-    value_gain: float = 1.0
+    gradient_factor: float = 1.0
+    value_factor: float = 1.0
     blocks: int = 1
     batch: int = 8
     average: Any = PolynomialAverage()
@@ -105,9 +105,11 @@ class NASA(NamedTuple):
 
     def prepare(self, problem: Problem) -> tuple[Problem, "NASA"]:
         problem, solver = prepare_coupled(problem, self)
-        largest = 1.0 / max(1.0, solver.gradient_gain, solver.value_gain)
+        largest = 1.0 / max(1.0, solver.gradient_factor, solver.value_factor)
         if rate(solver.step, 0) > largest:
-            raise ValueError(f"step must be at most 1/max(1, gradient_gain, value_gain), {largest}, got {self.step!r}")
+            raise ValueError(
+                f"step must be at most 1/max(1, gradient_factor, value_factor), {largest}, got {self.step!r}"
+            )
         return problem, solver
 
     def init(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> NASAState:
@@ -115,7 +117,7 @@ class NASA(NamedTuple):
         return NASAState(x.copy(), np.zeros((n, m)), np.zeros(x.size), x.copy(), first_duals(problem), np.arange(n), 0)
 
 
-@method(COUPLED, {"nasa": NASA()}, **dict.fromkeys(("curvature", "gradient_gain", "value_gain"), positive))
+@method(COUPLED, {"nasa": NASA()}, **dict.fromkeys(("curvature", "gradient_factor", "value_factor"), positive))
 def nasa_steps(problem, state, solver, n_steps, rng):
     w, u, v, w_mean, y_mean, order, t0 = state
     g, f, r = problem
@@ -136,8 +138,8 @@ def nasa_steps(problem, state, solver, n_steps, rng):
             average_into(y_mean[i], y, weight)
             if a < solver.blocks:
                 batch_vjp(g, i, w, batch, y, 1.0 / solver.blocks, grad)
-            average_into(u[i], value, solver.value_gain * before)
-        average_into(v, grad, solver.gradient_gain * before if t > 0 else 1.0)
+            average_into(u[i], value, solver.value_factor * before)
+        average_into(v, grad, solver.gradient_factor * before if t > 0 else 1.0)
         for j in range(w.size):
             goal[j] = w[j] - v[j] / solver.curvature
         prox(r, goal, 1.0 / solver.curvature)

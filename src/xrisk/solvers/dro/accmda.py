@@ -73,24 +73,24 @@ def entropic_weights(q, mu, out):
 def onto_kl_ball(q, radius, out):
     """The nearest weights to q with KL(p) ≤ radius into ``out``, for q outside: log KL against log μ, by secants."""
     low = high = math.log(1e-3 / q.size)
-    above = below = log_divergence(q, low, out) - math.log(radius)
-    while above <= 0.0:
-        high, below, low = low, above, low - 4.0
-        above = log_divergence(q, low, out) - math.log(radius)
-    while below > 0.0:
-        low, above, high = high, below, high + 4.0
-        below = log_divergence(q, high, out) - math.log(radius)
+    upper = lower = log_divergence(q, low, out) - math.log(radius)
+    while upper <= 0.0:
+        high, lower, low = low, upper, low - 4.0
+        upper = log_divergence(q, low, out) - math.log(radius)
+    while lower > 0.0:
+        low, upper, high = high, lower, high + 4.0
+        lower = log_divergence(q, high, out) - math.log(radius)
     side = 0.0
     for _ in range(100):
-        middle = low + (high - low) * above / (above - below)
+        middle = low + (high - low) * upper / (upper - lower)
         height = log_divergence(q, middle, out) - math.log(radius)
         if abs(height) <= 1e-10 or high - low <= 1e-12:
             break
         halved = 0.5 if side * height > 0.0 else 1.0  # at an end kept twice, so that neither end stays for good
         if height > 0.0:
-            low, above, below = middle, height, halved * below
+            low, upper, lower = middle, height, halved * lower
         else:
-            high, below, above = middle, height, halved * above
+            high, lower, upper = middle, height, halved * upper
         side = height
 
 

@@ -55,7 +55,7 @@ def first_state(problem: Problem, restart: Any, x: np.ndarray, jacobians: Any) -
     return CompositionalSVRGState(x.copy(), x.copy(), np.zeros_like(y), y, jacobians, np.zeros(x.size), kept, 0)
 
 
-def snapshot_here(
+def with_snapshot(
     solver: Any, problem: Problem, state: CompositionalSVRGState, rng: np.random.Generator
 ) -> CompositionalSVRGState:
     """The state with its snapshot where the epoch begins."""
@@ -133,7 +133,7 @@ class CompositionalSVRG1(NamedTuple):
     def pass_over(
         self, problem: Problem, state: CompositionalSVRGState, rng: np.random.Generator
     ) -> CompositionalSVRGState:
-        return snapshot_here(self, problem, state, rng)
+        return with_snapshot(self, problem, state, rng)
 
 
 class CompositionalSVRG2(NamedTuple):
@@ -204,7 +204,7 @@ class CompositionalSVRG2(NamedTuple):
     def pass_over(
         self, problem: Problem, state: CompositionalSVRGState, rng: np.random.Generator
     ) -> CompositionalSVRGState:
-        return snapshot_here(self, problem, state, rng)
+        return with_snapshot(self, problem, state, rng)
 
 
 jacobian_samples.of(CompositionalSVRG1)(lambda solver: 1)

@@ -42,7 +42,7 @@ def first_state(problem: Problem, restart: Any, x: np.ndarray, jacobians: Any) -
     return SVRPDAState(x.copy(), y, x.copy(), np.zeros_like(y), jacobians, np.zeros(x.size), kept, 0)
 
 
-def snapshot_here(solver: Any, problem: Problem, state: SVRPDAState, rng: np.random.Generator) -> SVRPDAState:
+def with_snapshot(solver: Any, problem: Problem, state: SVRPDAState, rng: np.random.Generator) -> SVRPDAState:
     """The state with its snapshot where the epoch begins."""
     w, y = restart_point(solver.restart, state.kept, state.w, state.y)
     means, (jacobians, full) = values_at(problem, w), mean_vjp_at(state.jacobians, problem, w, y)
@@ -121,7 +121,7 @@ class SVRPDAI(NamedTuple):
         return first_state(problem, self.restart, x, no_jacobians(problem))
 
     def pass_over(self, problem: Problem, state: SVRPDAState, rng: np.random.Generator) -> SVRPDAState:
-        return snapshot_here(self, problem, state, rng)
+        return with_snapshot(self, problem, state, rng)
 
 
 class SVRPDAII(NamedTuple):
@@ -191,7 +191,7 @@ class SVRPDAII(NamedTuple):
         return first_state(problem, self.restart, x, SampledJacobians())
 
     def pass_over(self, problem: Problem, state: SVRPDAState, rng: np.random.Generator) -> SVRPDAState:
-        return snapshot_here(self, problem, state, rng)
+        return with_snapshot(self, problem, state, rng)
 
 
 @method(EPOCHS, {"svrpda-i": SVRPDAI(), "svrpda-ii": SVRPDAII()})

@@ -130,8 +130,8 @@ class ALEG(NamedTuple):
 
     def init(self, problem: Problem, w: np.ndarray, rng: np.random.Generator) -> ALEGState:
         logq = equal_logs(inner_count(problem.inner))
-        here, u, full = ALEGMean(w, np.exp(logq), logq), np.zeros(logq.size), np.zeros(w.size)
-        return copied(ALEGState(w, logq, here, u, full, here, w, here.q, 0))
+        snapshot, u, full = ALEGMean(w, np.exp(logq), logq), np.zeros(logq.size), np.zeros(w.size)
+        return copied(ALEGState(w, logq, snapshot, u, full, snapshot, w, snapshot.q, 0))
 
     def pass_over(self, problem: Problem, state: ALEGState, rng: np.random.Generator) -> ALEGState:
         """The state with its snapshot at the means of the epoch that ends here."""

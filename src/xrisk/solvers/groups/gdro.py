@@ -102,9 +102,9 @@ def _(bandit, mirror, q):
 @bandit_learn.of(EXP3P)
 def _(bandit, mirror, q, i, loss, dual_step, cap):
     for k in range(q.size):
-        gain = bandit.bias + (loss if k == i else 0.0)
-        if gain != 0.0:  # without exploration a weight may be too small for a float64
-            mirror[k] = raised(mirror[k], dual_step * gain / max(q[k], 1e-290))
+        estimate = bandit.bias + (loss if k == i else 0.0)
+        if estimate != 0.0:  # without exploration a weight may be too small for a float64
+            mirror[k] = raised(mirror[k], dual_step * estimate / max(q[k], 1e-290))
     kl_project_logs(mirror, cap)
 
 

@@ -15,8 +15,8 @@ def with_cut(cuts: Cuts, share: np.ndarray, cut: Cut, w: np.ndarray, scale: np.n
     If the bundle is full, the unused cut with the lowest value at w is dropped; if all are used, the two with the least
     shares are merged, which does not change the bound of the mixture.
     """
-    if cuts.held < share.size:
-        return _appended(cuts, np.arange(cuts.held), cut), share
+    if cuts.filled < share.size:
+        return _appended(cuts, np.arange(cuts.filled), cut), share
     old = np.arange(share.size - RECENT)
     idle = old[share[old] == 0.0]
     if idle.size:
@@ -29,10 +29,10 @@ def with_cut(cuts: Cuts, share: np.ndarray, cut: Cut, w: np.ndarray, scale: np.n
 
 
 def _appended(cuts: Cuts, stay: np.ndarray, cut: Cut) -> Cuts:
-    new, held = copied(cuts), stay.size
+    new, filled = copied(cuts), stay.size
     for array, old, last in zip(new[:4], cuts[:4], (cut.slope, cut.offset, cut.slack, cut.spread), strict=True):
-        array[:held], array[held] = old[stay], last
-    return new._replace(held=held + 1)
+        array[:filled], array[filled] = old[stay], last
+    return new._replace(filled=filled + 1)
 
 
 def _merged(cuts: Cuts, share: np.ndarray, gone: int, into: int, scale: np.ndarray) -> tuple[Cuts, np.ndarray]:

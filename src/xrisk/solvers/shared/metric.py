@@ -8,8 +8,8 @@ import numpy as np
 class Memory(NamedTuple):
     """The last steps, the latest at place (kept − 1) modulo their number."""
 
-    moves: np.ndarray  # (memory, d)
-    turns: np.ndarray  # (memory, d) how the slopes changed along them
+    steps: np.ndarray  # (memory, d)
+    changes: np.ndarray  # (memory, d) how the slopes changed along them
     kept: int  # so far
 
 
@@ -23,13 +23,13 @@ def forgotten(memory: Memory) -> Memory:
     return memory._replace(kept=0)
 
 
-def remembered(memory: Memory, move: np.ndarray, turn: np.ndarray) -> Memory:
+def remembered(memory: Memory, step: np.ndarray, change: np.ndarray) -> Memory:
     """The memory with one more step, if the slope grew along it."""
-    if not float(move @ turn) > 1e-12 * float(np.linalg.norm(move) * np.linalg.norm(turn)):
+    if not float(step @ change) > 1e-12 * float(np.linalg.norm(step) * np.linalg.norm(change)):
         return memory
-    place, moves, turns = memory.kept % memory.moves.shape[0], memory.moves.copy(), memory.turns.copy()
-    moves[place], turns[place] = move, turn
-    return Memory(moves, turns, memory.kept + 1)
+    place, steps, changes = memory.kept % memory.steps.shape[0], memory.steps.copy(), memory.changes.copy()
+    steps[place], changes[place] = step, change
+    return Memory(steps, changes, memory.kept + 1)
 
 
 def inverse_times(memory: Memory, diagonal: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -43,15 +43,15 @@ def inverse_times(memory: Memory, diagonal: np.ndarray, rows: np.ndarray) -> np.
     >>> inverse_times(memory, np.ones(2), np.array([[4.0, 4.0]]))
     array([[1., 1.]])
     """
-    size = memory.moves.shape[0]
+    size = memory.steps.shape[0]
     recent = [k % size for k in range(memory.kept - 1, max(memory.kept - size, 0) - 1, -1)]
-    steps = [(memory.moves[k], memory.turns[k], float(memory.moves[k] @ memory.turns[k])) for k in recent]
+    steps = [(memory.steps[k], memory.changes[k], float(memory.steps[k] @ memory.changes[k])) for k in recent]
     out, shares = rows.copy(), []
-    for move, turn, along in steps:
-        shares.append((out @ move) / along)
-        out -= shares[-1][:, None] * turn
+    for step, change, along in steps:
+        shares.append((out @ step) / along)
+        out -= shares[-1][:, None] * change
     scale = steps[0][2] / float(steps[0][1] @ (steps[0][1] / diagonal)) if steps else 1.0
     out *= scale / diagonal
-    for (move, turn, along), share in zip(reversed(steps), reversed(shares), strict=True):
-        out += (share - (out @ turn) / along)[:, None] * move
+    for (step, change, along), share in zip(reversed(steps), reversed(shares), strict=True):
+        out += (share - (out @ change) / along)[:, None] * step
     return out

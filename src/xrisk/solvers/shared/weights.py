@@ -9,9 +9,9 @@ FAR = 1e300  # sums of logarithms beyond it would soon be infinite, and their di
 
 
 @register_jitable
-def raised(logq, gain):
-    """log q + gain, kept finite."""
-    return min(max(logq + gain, -FAR), FAR)
+def raised(logq, increase):
+    """log q + increase, kept finite."""
+    return min(max(logq + increase, -FAR), FAR)
 
 
 @register_jitable
