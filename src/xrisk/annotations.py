@@ -17,6 +17,7 @@ Inner: TypeAlias = Any  # inner/oracle.py
 State: TypeAlias = Any  # of a solver: arrays, whole numbers and further states
 Schedule: TypeAlias = Any  # a number, or a spec of solvers/schedules.py
 
+Solver: TypeAlias = Any  # a named tuple with the protocol of solvers/base.py, attached by its decorator
 Matrix: TypeAlias = Any  # rows × columns: an array, a DataFrame, a sparse matrix, a memory map
 Vector: TypeAlias = Any  # a number or a label for each row: an array, a column of a DataFrame, a list
 Labels: TypeAlias = Any  # the group of each row: one column, several or a DataFrame

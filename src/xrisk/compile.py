@@ -27,6 +27,7 @@ from numba.core.registry import CPUDispatcher
 from numba.extending import intrinsic, overload
 from numba.np.arrayobj import make_array
 
+from xrisk.annotations import Spec
 from xrisk.generic import INLINED, STRICT
 from xrisk.sources import digest_of, snapshot
 
@@ -191,7 +192,7 @@ def _kinds(*found: Any) -> Iterator[Any]:
         yield from _kinds(*getattr(kind, "types", ()), *inside)
 
 
-def specialise(compiled: Any, *specs: Any) -> Any:
+def specialise(compiled: Any, *specs: Spec) -> Any:
     """Return what runs ``specs``: the cached kernel, a private copy of it, or its plain Python function.
 
     Numba tells NamedTuples apart by name and fields only, so two specs of one name would share the first one's
@@ -228,12 +229,12 @@ def uncompiled() -> Iterator[None]:
         _plain.reset(before)
 
 
-def worthwhile(compiled: Any, size: int, *specs: Any) -> Any:
+def worthwhile(compiled: Any, size: int, *specs: Spec) -> Any:
     """What runs ``specs`` over ``size`` values: compiled where there are enough to win back the time of compiling."""
     return specialise(compiled, *specs) if size > 500 else getattr(compiled, "py_func", compiled)
 
 
-def canonical(spec: Any) -> Any:
+def canonical(spec: Spec) -> Any:
     """The same spec with ``float`` where a field says so: any other number there would compile a kernel once more.
 
     Examples
@@ -254,7 +255,7 @@ def canonical(spec: Any) -> Any:
     )
 
 
-def walk(*specs: Any) -> Iterator[Any]:
+def walk(*specs: Spec) -> Iterator[Any]:
     """Every spec inside ``specs``, themselves included."""
     for spec in specs:
         if _is_spec(spec):
@@ -266,11 +267,11 @@ def _is_spec(value: Any) -> bool:
     return isinstance(value, tuple) and hasattr(value, "_fields")
 
 
-def _classes(specs: Any) -> Iterator[type]:
+def _classes(specs: Spec) -> Iterator[type]:
     return (type(spec) for spec in walk(*specs))
 
 
-def _holds_functions(spec: Any) -> bool:
+def _holds_functions(spec: Spec) -> bool:
     return any(callable(field) for found in walk(spec) for field in found)
 
 

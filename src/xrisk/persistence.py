@@ -46,6 +46,7 @@ from typing import Any
 import numpy as np
 
 import xrisk
+from xrisk.annotations import Estimator
 from xrisk.files import ARRAY_KINDS, UnreadableError, read_array, read_json, read_members, refuse, write_archive
 from xrisk.registry import (
     fields_of,
@@ -71,7 +72,7 @@ SCALARS: dict[str, type] = {
 } | {kind.__name__: kind for kind in (np.float16, np.float32, np.float64, np.str_)}
 
 
-def save(estimator: Any, path: str | os.PathLike[str]) -> None:
+def save(estimator: Estimator, path: str | os.PathLike[str]) -> None:
     """Write an estimator, fitted or not, so that `load` gives it back exactly.
 
     The file is written next to ``path`` and moved there when it is complete: a crash leaves the old file or the new

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Inner, Outer, Penalty, Risk
 from xrisk.compile import canonical, kernel, walk, worthwhile
 from xrisk.functions import (
     NoPenalty,
@@ -56,9 +57,9 @@ class Problem(NamedTuple):
     0.0
     """
 
-    inner: Any
-    outer: Any
-    penalty: Any = NoPenalty()
+    inner: Inner
+    outer: Outer
+    penalty: Penalty = NoPenalty()
 
     def value(self, w: np.ndarray) -> float:
         """The exact objective at ``w`` (d)."""
@@ -90,17 +91,17 @@ class Problem(NamedTuple):
             )
 
 
-def penalty_at(penalty: Any, w: np.ndarray) -> float:
+def penalty_at(penalty: Penalty, w: np.ndarray) -> float:
     """r(w)."""
     return float(worthwhile(value_of_penalty, w.size, penalty)(penalty, w))
 
 
-def apply_prox(penalty: Any, w: np.ndarray, step: float) -> None:
+def apply_prox(penalty: Penalty, w: np.ndarray, step: float) -> None:
     """Move w (d) to the proximal point, in place."""
     worthwhile(prox_of_penalty, w.size, penalty)(penalty, w, step)
 
 
-def risk_at(rho: Any, u: np.ndarray) -> float:
+def risk_at(rho: Risk, u: np.ndarray) -> float:
     """ρ(u) of values u (n,)."""
     return float(worthwhile(value_of_risk, u.size, rho)(rho, u))
 
@@ -125,14 +126,14 @@ def _shown(thing: Any) -> str:
     return text if len(text) <= 60 and "\n" not in text else f"a {type(thing).__name__}"
 
 
-def mean_block_value(outer: Any, u: np.ndarray) -> float:
+def mean_block_value(outer: Outer, u: np.ndarray) -> float:
     """mean_i f(uᵢ) of inner values u (n, m)."""
     values = np.empty(u.shape[0])
     worthwhile(block_values, u.size, outer)(outer, u, values)
     return float(values.mean())
 
 
-def block_slopes(outer: Any, u: np.ndarray) -> np.ndarray:
+def block_slopes(outer: Outer, u: np.ndarray) -> np.ndarray:
     """y of shape (n, m), each yᵢ a subgradient of f at uᵢ, of inner values u (n, m)."""
     y = np.empty_like(u)
     worthwhile(write_block_slopes, u.size, outer)(outer, u, y)
@@ -151,12 +152,12 @@ def write_block_slopes(outer, u, y):
         block_slope(outer, u[i], y[i])
 
 
-def is_risk(outer: Any) -> bool:
+def is_risk(outer: Outer) -> bool:
     """Whether ``outer`` is a joint risk over the blocks."""
     return type(outer) in risk_value.table
 
 
-def is_outer(outer: Any) -> bool:
+def is_outer(outer: Outer) -> bool:
     """Whether ``outer`` is an outer function of one block."""
     return type(outer) in outer_value.table or type(outer) in block_value.table
 

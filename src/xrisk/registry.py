@@ -5,6 +5,8 @@ import enum
 import inspect
 from typing import Any, TypeVar
 
+from xrisk.annotations import Spec
+
 Class = TypeVar("Class", bound=type)
 
 _classes: dict[str, type] = {}
@@ -59,7 +61,7 @@ def is_enum(cls: type) -> bool:
     return issubclass(cls, enum.Enum)
 
 
-def fields_of(spec: Any) -> dict[str, Any]:
+def fields_of(spec: Spec) -> dict[str, Any]:
     """What a NamedTuple or dataclass is built from."""
     if dataclasses.is_dataclass(spec):
         return {field.name: getattr(spec, field.name) for field in dataclasses.fields(spec) if field.init}

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Domain, Inner, Loss, Outer, Penalty, Spec, Vector
 from xrisk.data.rows import as_numbers, frozen
 from xrisk.functions import (
     L1,
@@ -119,7 +120,7 @@ AMBIGUITIES: dict[str, AmbiguitySet] = {
 }
 
 
-def ambiguity_of(ambiguity: Any, *, alpha: Any = None, radius: Any = None, strength: Any = None) -> Any:
+def ambiguity_of(ambiguity: Spec, *, alpha: Any = None, radius: Any = None, strength: Any = None) -> Any:
     """The risk over rows that a word of AMBIGUITIES stands for; a spec stands for itself.
 
     Examples
@@ -153,7 +154,7 @@ def ambiguity_of(ambiguity: Any, *, alpha: Any = None, radius: Any = None, stren
     return chosen.ball(known["radius"], known.get("strength", 0.0))
 
 
-def risk_of(divergence: Any, **numbers: Any) -> Any:
+def risk_of(divergence: Spec, **numbers: Any) -> Any:
     """The risk that a word of DIVERGENCES stands for at ``alpha`` and ``lam``; a spec stands for itself.
 
     Examples
@@ -181,12 +182,12 @@ def quoted(words: Iterable[str]) -> str:
     return ", ".join(f'"{word}"' for word in words)
 
 
-def penalty_of(l1: float, l2: float, fit_intercept: bool, loss: Any) -> Any:
+def penalty_of(l1: float, l2: float, fit_intercept: bool, loss: Loss) -> Any:
     """l1‖w‖₁ + (l2/2)‖w‖², the last coordinate left out where it is an intercept of a loss of one score."""
     for name, strength in (("l1", l1), ("l2", l2)):
         if not 0.0 <= as_number(name, strength) < np.inf:
             raise ValueError(f"{name} must be finite and not negative, got {strength}")
-    penalty: Any = NoPenalty()
+    penalty: Penalty = NoPenalty()
     if l1 > 0 and l2 > 0:
         penalty = ElasticNet(float(l1), float(l2))
     elif l1 > 0:
@@ -198,7 +199,7 @@ def penalty_of(l1: float, l2: float, fit_intercept: bool, loss: Any) -> Any:
     return Unpenalised(penalty, 1)
 
 
-def domain_penalty(l2: float, domain: Any) -> Any:
+def domain_penalty(l2: float, domain: Domain) -> Any:
     """(l2/2)‖w‖² on the domain; None and ``NoPenalty()`` stand for no domain."""
     penalty = penalty_of(0.0, l2, False, None)
     if isinstance(domain, NoPenalty | None):
@@ -208,14 +209,14 @@ def domain_penalty(l2: float, domain: Any) -> Any:
     return domain if isinstance(penalty, NoPenalty) else Restricted(penalty, domain)
 
 
-def checked_problem(inner: Any, outer: Any, penalty: Any) -> Problem:
+def checked_problem(inner: Inner, outer: Outer, penalty: Penalty) -> Problem:
     """The problem of these parts, checked."""
     problem = Problem(inner, outer, penalty)
     problem.check()
     return problem
 
 
-def mean_loss(model: LinearModel, penalty: Any, weight: Any = Equal()) -> Problem:
+def mean_loss(model: LinearModel, penalty: Penalty, weight: Any = Equal()) -> Problem:
     """The mean loss over all rows of a model, plus a penalty: one group, the identity outside."""
     return checked_problem(Groups(model, frozen(np.array([0, model.target.size])), weight=weight), Identity(), penalty)
 
@@ -228,7 +229,7 @@ def row_numbers_of(name: str, values: Any, n: int) -> np.ndarray:
     return found
 
 
-def signs_of(y: Any, n: int) -> np.ndarray:
+def signs_of(y: Vector, n: int) -> np.ndarray:
     """Labels (n,) that are −1 and 1."""
     y = row_numbers_of("y", y, n)
     if not ((y == 1) | (y == -1)).all():
@@ -236,7 +237,7 @@ def signs_of(y: Any, n: int) -> np.ndarray:
     return y
 
 
-def row_weights(sample_weight: Any, n: int) -> np.ndarray:
+def row_weights(sample_weight: Vector, n: int) -> np.ndarray:
     """Weights (n,) of the rows, finite and not negative."""
     weights = row_numbers_of("sample_weight", sample_weight, n).astype(np.float64)
     wrong = ~(np.isfinite(weights) & (weights >= 0))

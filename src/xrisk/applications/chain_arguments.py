@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
+from xrisk.annotations import Matrix, Vector
 from xrisk.applications.chains import FullChain, GeneratedChain, Stored
 from xrisk.data.matrices import fresh_csr, refuse_broken
 from xrisk.data.rows import as_numbers
@@ -23,7 +24,7 @@ class Names(NamedTuple):
     features: str = "features"
 
 
-def chain_of(transitions: Any, rewards: Any, states: int, names: Names = Names()) -> Chain:
+def chain_of(transitions: Any, rewards: Vector, states: int, names: Names = Names()) -> Chain:
     """The chain that the arguments of `bellman` describe."""
     if isinstance(transitions, Generated):
         return _generated(transitions, rewards, states, names)
@@ -32,7 +33,7 @@ def chain_of(transitions: Any, rewards: Any, states: int, names: Names = Names()
     return _of_matrix(transitions, rewards, states, names)
 
 
-def _generated(law: Generated, rewards: Any, states: int, names: Names) -> GeneratedChain:
+def _generated(law: Generated, rewards: Vector, states: int, names: Names) -> GeneratedChain:
     if law.sums.shape != (states,):
         raise ValueError(
             f"{names.transitions} must have a state for each of the {states} rows of {names.features}, "
@@ -43,7 +44,7 @@ def _generated(law: Generated, rewards: Any, states: int, names: Names) -> Gener
     return GeneratedChain(law, np.arange(states))
 
 
-def _of_matrix(P: Any, rewards: Any, states: int, names: Names) -> Stored | FullChain:
+def _of_matrix(P: Matrix, rewards: Vector, states: int, names: Names) -> Stored | FullChain:
     sparse, name = scipy.sparse.issparse(P), names.transitions
     P = P if sparse else as_numbers(name, P)
     if P.dtype.kind not in "fiub":
@@ -56,7 +57,7 @@ def _of_matrix(P: Any, rewards: Any, states: int, names: Names) -> Stored | Full
     return (_of_sparse if sparse else _of_dense)(P, rewards, names)
 
 
-def _of_dense(P: np.ndarray, rewards: Any, names: Names) -> FullChain:
+def _of_dense(P: np.ndarray, rewards: Vector, names: Names) -> FullChain:
     P = P.astype(np.float64, copy=False)
     sums = _row_sums(P, P, names)
     sums[sums == 0.0] = 1.0
@@ -67,7 +68,7 @@ def _of_dense(P: np.ndarray, rewards: Any, names: Names) -> FullChain:
     return FullChain(P, sums, finite_rewards(rewards, names.rewards), np.zeros(sums.size), np.arange(sums.size))
 
 
-def _of_sparse(P: Any, rewards: Any, names: Names) -> Stored:
+def _of_sparse(P: Matrix, rewards: Vector, names: Names) -> Stored:
     P = _summed(fresh_csr(refuse_broken(names.transitions, P)))
     sums = _row_sums(P, P.data, names)
     states, sizes, ends = np.arange(sums.size), np.diff(P.indptr), sums == 0.0
@@ -98,7 +99,7 @@ def _without_transitions(chain: Stored, ends: np.ndarray) -> Stored:
     )
 
 
-def _row_sums(P: Any, entries: np.ndarray, names: Names) -> np.ndarray:
+def _row_sums(P: Matrix, entries: np.ndarray, names: Names) -> np.ndarray:
     """The sums of the rows, one or zero; refuses a matrix that does not hold probabilities."""
     name = names.transitions
     least, most = entries.min(initial=0.0), entries.max(initial=0.0)  # NaN if there is one
@@ -112,7 +113,7 @@ def _row_sums(P: Any, entries: np.ndarray, names: Names) -> np.ndarray:
     return sums
 
 
-def _rewards(rewards: Any, shape: tuple[int, int], names: Names) -> Any:
+def _rewards(rewards: Vector, shape: tuple[int, int], names: Names) -> Any:
     """Rewards of the states, finite, or of transitions: an array or a sparse matrix."""
     name = names.rewards
     rewards = fresh_csr(refuse_broken(name, rewards)) if scipy.sparse.issparse(rewards) else as_numbers(name, rewards)
@@ -121,14 +122,14 @@ def _rewards(rewards: Any, shape: tuple[int, int], names: Names) -> Any:
     return finite_rewards(rewards, name) if rewards.ndim == 1 else rewards
 
 
-def _picked(rewards: Any, states: np.ndarray, successors: np.ndarray, names: Names) -> np.ndarray:
+def _picked(rewards: Vector, states: np.ndarray, successors: np.ndarray, names: Names) -> np.ndarray:
     """Rewards (transitions,) of some transitions."""
     picked = rewards[states, successors]
     picked = picked.toarray() if scipy.sparse.issparse(picked) else picked
     return finite_rewards(np.asarray(picked).reshape(-1), names.rewards)
 
 
-def _summed(P: Any) -> Any:
+def _summed(P: Matrix) -> Any:
     if P.has_canonical_format:
         return P
     P = P.copy()
@@ -147,7 +148,7 @@ def finite_rewards(rewards: np.ndarray, name: str) -> np.ndarray:
     return rewards
 
 
-def _of_samples(pair: tuple, rewards: Any, states: int, names: Names) -> Stored:
+def _of_samples(pair: tuple, rewards: Vector, states: int, names: Names) -> Stored:
     """The chain of observed transitions, each as likely as any other of its state."""
     before, after = _indices(pair, states, names)
     sizes = np.bincount(before, minlength=states)
@@ -186,7 +187,7 @@ def _indices(pair: tuple, states: int, names: Names) -> tuple[np.ndarray, np.nda
     return before.astype(np.int64, copy=False), after.astype(np.int64, copy=False)
 
 
-def _sampled_rewards(rewards: Any, count: int, states: int, names: Names) -> tuple[np.ndarray, np.ndarray]:
+def _sampled_rewards(rewards: Vector, count: int, states: int, names: Names) -> tuple[np.ndarray, np.ndarray]:
     rewards = rewards if scipy.sparse.issparse(rewards) else as_numbers(names.rewards, rewards)
     if rewards.shape not in ((count,), (states,)):
         wanted = f"({count},), one for each transition, or ({states},), one for each state"

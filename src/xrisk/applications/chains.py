@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
+from xrisk.annotations import Rows, Spec
 from xrisk.compile import kernel, prefetch, worthwhile
 from xrisk.data.products import row_adjoint, row_block, row_gram, row_scores
 from xrisk.data.products.dense import gram_of_blocks
@@ -91,17 +92,17 @@ class GeneratedChain(NamedTuple):
 
 
 @generic
-def residuals_of(chain: Any, features: Any, gamma: float) -> tuple[Any, np.ndarray]:
+def residuals_of(chain: Spec, features: Rows, gamma: float) -> tuple[Any, np.ndarray]:
     """Φ − γPΦ, a row for each state that is left, and the mean rewards there; features of the states as given."""
 
 
 @generic
-def simulator_law(chain: Any) -> Any:
+def simulator_law(chain: Spec) -> Any:
     """The law that draws s′ from P_s."""
 
 
 @generic
-def uniform_law(chain: Any) -> Any:
+def uniform_law(chain: Spec) -> Any:
     """The law that draws s′ uniformly over the stored transitions."""
 
 
@@ -120,7 +121,7 @@ def mean_rewards(chain: Stored) -> np.ndarray:
     return chain.leaving + sums
 
 
-def _sparse_residuals(chain: Stored, features: Any, gamma: float) -> Any:
+def _sparse_residuals(chain: Stored, features: Rows, gamma: float) -> Any:
     goes_on = chain.successors >= 0
     data, indices = chain.probability[goes_on], chain.order[chain.successors[goes_on]]
     indptr = np.append(0, np.cumsum(goes_on))[chain.starts]
@@ -140,7 +141,7 @@ class ResidualRows(NamedTuple):
 
 
 @generic
-def residuals_anew(chain: Any, features: Any, gamma: float) -> ResidualRows | None:
+def residuals_anew(chain: Spec, features: Rows, gamma: float) -> ResidualRows | None:
     """The rows of `residuals_of`, to be computed on demand; None if they are better computed once."""
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from xrisk.annotations import Labels, Loss, Matrix, Rows, Spec, Vector
 from xrisk.applications.arguments import (
     LOSSES,
     by_name,
@@ -32,18 +33,18 @@ from xrisk.problem import Problem
 
 
 def group_dro(
-    X: Any,
-    y: Any,
-    groups: Any,
+    X: Matrix,
+    y: Vector,
+    groups: Labels,
     *,
-    divergence: Any = "cvar",
+    divergence: Spec = "cvar",
     alpha: float = 0.1,
     lam: float = 1.0,
-    loss: Any = "logistic",
+    loss: Loss = "logistic",
     l1: float = 0.0,
     l2: float = 0.0,
     fit_intercept: bool = False,
-    sample_weight: Any = None,
+    sample_weight: Vector = None,
 ) -> Problem:
     """A linear model of least worst-group loss: ρ(R₁(w), …, Rₙ(w)) + l1‖w‖₁ + (l2/2)‖w‖².
 
@@ -94,7 +95,7 @@ def group_dro(
 Index = InOrder | Partitioned | Indexed
 
 
-def group_index(groups: Any, n: int, name: str = "groups") -> tuple[np.ndarray, Index]:
+def group_index(groups: Labels, n: int, name: str = "groups") -> tuple[np.ndarray, Index]:
     """Offsets and positions of groups given as labels (n,) or as boolean membership (n, groups).
 
     ``name`` is what errors call them.
@@ -138,7 +139,7 @@ def _membership(member: np.ndarray, n: int, name: str) -> tuple[np.ndarray, Inde
     return frozen(offsets.astype(np.int64)), Indexed(frozen(np.nonzero(member.T)[1]))
 
 
-def position_weights(sample_weight: Any, offsets: np.ndarray, index: Index, n: int) -> Equal | Weighted:
+def position_weights(sample_weight: Vector, offsets: np.ndarray, index: Index, n: int) -> Equal | Weighted:
     """Weights of the rows, None for equal ones, as weights by position that average to one in every group."""
     if sample_weight is None:
         return Equal()
@@ -159,7 +160,7 @@ def position_weights(sample_weight: Any, offsets: np.ndarray, index: Index, n: i
     return Weighted(frozen(weights), frozen(by_row))
 
 
-def model_of(rows: Any, y: Any, loss: Any, n: int) -> LinearModel | SoftmaxModel:
+def model_of(rows: Rows, y: Vector, loss: Loss, n: int) -> LinearModel | SoftmaxModel:
     """The model of n rows with targets y (n,), which are checked."""
     y = row_numbers_of("y", y, n)
     if not np.isfinite(y).all():

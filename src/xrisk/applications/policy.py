@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
+from xrisk.annotations import Domain, Inner, Matrix, Rows, Spec, Vector
 from xrisk.applications.arguments import as_number, checked_problem, domain_penalty, mean_loss
 from xrisk.applications.chain_arguments import chain_of
 from xrisk.applications.chains import (
@@ -40,7 +41,7 @@ class Penalty(NamedTuple):
     """(l2/2)‖w‖² on a domain."""
 
     l2: float
-    domain: Any  # NoPenalty() if there is none
+    domain: Domain  # NoPenalty() if there is none
 
     def joined(self) -> Any:
         """As one penalty."""
@@ -48,13 +49,13 @@ class Penalty(NamedTuple):
 
 
 def bellman(
-    P: Any,
+    P: Matrix,
     reward: Any,
-    features: Any,
+    features: Rows,
     *,
     discount: float = 0.9,
     l2: float = 0.0,
-    domain: Any = None,
+    domain: Domain = None,
     sampling: str = "simulator",
 ) -> Problem:
     """Values φᵀw of least squared Bellman residual: mean_s (φₛᵀw − Σ_{s′} P_ss′ (r_ss′ + γ φ_{s′}ᵀw))² + (l2/2)‖w‖².
@@ -113,13 +114,13 @@ def bellman(
     return residual_problem(chain, features, discount, penalty_on(l2, domain), sampling)
 
 
-def residual_problem(chain: Any, features: Any, discount: float, penalty: Penalty, sampling: str) -> Problem:
+def residual_problem(chain: Spec, features: Rows, discount: float, penalty: Penalty, sampling: str) -> Problem:
     """The problem of `bellman` from its parts."""
     if sampling != "exact":
         features = _dense(features)
     gamma = as_discount(discount)
     rows, targets = residuals_of(chain, features, gamma)
-    inner: Any
+    inner: Inner
     if sampling == "exact":
         model = LinearModel(as_rows(rows), frozen(targets), AffineLoss())
         inner = Groups(model, frozen(np.arange(targets.size + 1)))
@@ -130,14 +131,14 @@ def residual_problem(chain: Any, features: Any, discount: float, penalty: Penalt
 
 
 def averaged_bellman(
-    P: Any,
+    P: Matrix,
     reward: Any,
-    features: Any,
+    features: Rows,
     *,
     discount: float = 0.9,
     l2: float = 0.0,
-    domain: Any = None,
-    state_weight: Any = None,
+    domain: Domain = None,
+    state_weight: Vector = None,
 ) -> Problem:
     """The objective of `bellman` with the expectations taken first: Σₛ aₛ (φₛᵀw − bₛ − γ(PΦ)ₛw)² / Σₛ aₛ + (l2/2)‖w‖².
 
@@ -162,7 +163,7 @@ def averaged_bellman(
     return averaged_problem(chain, features, discount, penalty_on(l2, domain), state_weight)
 
 
-def averaged_problem(chain: Any, features: Any, discount: float, penalty: Penalty, state_weight: Any) -> Problem:
+def averaged_problem(chain: Spec, features: Rows, discount: float, penalty: Penalty, state_weight: Vector) -> Problem:
     """The problem of `averaged_bellman` from its parts."""
     residuals, targets = known_residuals(chain, features, as_discount(discount))
     weight = _weights(state_weight, features.shape[0], chain)
@@ -176,7 +177,7 @@ def averaged_problem(chain: Any, features: Any, discount: float, penalty: Penalt
     return mean_loss(model, penalty.joined(), weight)
 
 
-def residual_squares(chain: Any, features: Any, discount: float, l2: float, state_weight: Any) -> Squares:
+def residual_squares(chain: Spec, features: Rows, discount: float, l2: float, state_weight: Vector) -> Squares:
     """The objective of `averaged_bellman` from the original features, transitions and rewards, for proofs."""
     gamma = as_discount(discount)
     known, targets = known_residuals(chain, features, gamma)
@@ -197,7 +198,7 @@ def residual_squares(chain: Any, features: Any, discount: float, l2: float, stat
     return Squares(known.part, share, 1.0, float(l2), none, none, norms, loose, residuals)
 
 
-def _largest(features: Any) -> np.ndarray:
+def _largest(features: Rows) -> np.ndarray:
     """The largest size (d,) in each column."""
     high, low = features.max(axis=0), features.min(axis=0)
     if scipy.sparse.issparse(features):
@@ -205,7 +206,7 @@ def _largest(features: Any) -> np.ndarray:
     return np.maximum(high, -low).astype(np.float64)
 
 
-def _values(features: Any, w: np.ndarray, doubled: bool) -> DoubledScores:
+def _values(features: Rows, w: np.ndarray, doubled: bool) -> DoubledScores:
     """Φw of all states, block after block; sparse features of many columns are not made dense."""
     sparse, doubled = scipy.sparse.issparse(features), doubled and w.size <= MOST_COLUMNS
     if sparse and not doubled:
@@ -225,7 +226,7 @@ class Known(NamedTuple):
     part: Callable[[int, int], Any]  # rows from one to another
 
 
-def known_residuals(chain: Any, features: Any, gamma: float) -> tuple[Known, np.ndarray]:
+def known_residuals(chain: Spec, features: Rows, gamma: float) -> tuple[Known, np.ndarray]:
     """The residuals and the mean rewards b (n,); many rows are computed from the features whenever they are read."""
     rows = residuals_anew(chain, features, gamma)
     if rows is not None:
@@ -235,7 +236,7 @@ def known_residuals(chain: Any, features: Any, gamma: float) -> tuple[Known, np.
     return Known(as_rows(matrix), lambda: matrix, lambda low, high: matrix[low:high]), targets
 
 
-def in_order(features: Any, order: np.ndarray) -> Any:
+def in_order(features: Rows, order: np.ndarray) -> Any:
     """The features, sorted so that the states that are left come first; unchanged if all are left."""
     return features if (order[:-1] < order[1:]).all() else features[order]
 
@@ -247,7 +248,7 @@ def as_discount(discount: Any) -> float:
     return gamma
 
 
-def state_features(features: Any) -> Any:
+def state_features(features: Rows) -> Any:
     """Features as a C-ordered array of float32 or float64, or a CSR matrix; refuses anything but a finite matrix."""
     sparse = scipy.sparse.issparse(features)
     if sparse:
@@ -261,7 +262,7 @@ def state_features(features: Any) -> Any:
     return features
 
 
-def _dense(features: Any) -> np.ndarray:
+def _dense(features: Rows) -> np.ndarray:
     if not scipy.sparse.issparse(features):
         return features.astype(np.float64, copy=False)
     size = features.shape[0] * features.shape[1]
@@ -273,7 +274,7 @@ def _dense(features: Any) -> np.ndarray:
     return features.toarray()
 
 
-def _weights(state_weight: Any, states: int, chain: Any) -> Any:
+def _weights(state_weight: Vector, states: int, chain: Spec) -> Any:
     """Weights of the states that are left, which average to one."""
     if state_weight is None:
         return Equal()
@@ -289,7 +290,7 @@ def _weights(state_weight: Any, states: int, chain: Any) -> Any:
     return Weighted(frozen(weight * (weight.size / weight.sum())))
 
 
-def penalty_on(l2: Any, domain: Any = None) -> Penalty:
+def penalty_on(l2: Any, domain: Domain = None) -> Penalty:
     """The penalty that the arguments of `bellman` describe."""
     domain_penalty(l2, domain)  # refuses what is no strength or no domain
     return Penalty(float(l2), NoPenalty() if domain is None else domain)

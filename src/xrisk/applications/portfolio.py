@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Domain, Inner, Matrix
 from xrisk.applications.arguments import as_number, checked_problem, domain_penalty, mean_loss
 from xrisk.applications.quadratic import quadratic
 from xrisk.certificate.doubled import doubled_scores, plain_scores
@@ -41,11 +42,11 @@ class Moments(NamedTuple):
 
 
 def mean_variance(
-    returns: Any,
+    returns: Matrix,
     *,
     risk_aversion: float = 1.0,
     l2: float = 0.0,
-    domain: Any = None,
+    domain: Domain = None,
     sampling: str = "uniform",
 ) -> Problem:
     """Portfolio of least −⟨r̄, w⟩ + risk_aversion·mean_i ⟨rᵢ − r̄, w⟩² + (l2/2)‖w‖², r̄ the mean of the returns rᵢ.
@@ -89,7 +90,7 @@ def mean_variance(
     rows = _returns(returns)
     strength, penalty = _aversion(risk_aversion), domain_penalty(l2, domain)
     mean = rows.mean(axis=0).clip(rows.min(axis=0), rows.max(axis=0))  # of equal returns exactly what they are
-    inner: Any = Deviations(frozen(rows - mean))
+    inner: Inner = Deviations(frozen(rows - mean))
     if sampling not in ("uniform", "exact"):
         raise ValueError(f"sampling must be one of uniform, exact, got {sampling!r}")
     if sampling == "exact":
@@ -100,7 +101,7 @@ def mean_variance(
 
 
 def mean_variance_of_moments(
-    mean: Any, covariance: Any, *, risk_aversion: float = 1.0, l2: float = 0.0, domain: Any = None
+    mean: Any, covariance: Any, *, risk_aversion: float = 1.0, l2: float = 0.0, domain: Domain = None
 ) -> Problem:
     """The objective of `mean_variance` from the moments: −⟨mean, w⟩ + risk_aversion·wᵀ covariance w + (l2/2)‖w‖².
 
@@ -121,7 +122,7 @@ def mean_variance_of_moments(
 
 
 def mean_variance_of_rows(
-    deviations: np.ndarray, mean: np.ndarray, *, risk_aversion: float = 1.0, l2: float = 0.0, domain: Any = None
+    deviations: np.ndarray, mean: np.ndarray, *, risk_aversion: float = 1.0, l2: float = 0.0, domain: Domain = None
 ) -> Problem:
     """The same from deviations (n, d) whose squares sum to the covariance: for fewer periods than assets."""
     n = len(deviations)
@@ -209,7 +210,7 @@ def _aversion(risk_aversion: Any) -> float:
     return strength
 
 
-def _returns(returns: Any) -> np.ndarray:
+def _returns(returns: Matrix) -> np.ndarray:
     rows = np.ascontiguousarray(as_numbers("returns", returns), dtype=np.float64)
     if rows.ndim != 2 or 0 in rows.shape:
         raise ValueError(f"returns must have a row for each period and a column for each asset, got shape {rows.shape}")

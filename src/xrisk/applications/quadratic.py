@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, eigh
 
+from xrisk.annotations import Penalty
 from xrisk.applications.arguments import as_number, mean_loss
 from xrisk.data.rows import as_numbers, as_rows, frozen
 from xrisk.functions import NoPenalty, Squared, Tilted, penalty_convexity, prox
@@ -19,7 +20,7 @@ INVERSE_STEPS = 12
 ASYMMETRY = 1e-10  # relative to the largest entry
 
 
-def quadratic(second: Any, first: Any, constant: float = 0.0, *, penalty: Any = NoPenalty()) -> Problem:
+def quadratic(second: Any, first: Any, constant: float = 0.0, *, penalty: Penalty = NoPenalty()) -> Problem:
     """wᵀ second w − 2⟨first, w⟩ + constant + penalty(w).
 
     Parameters
@@ -62,7 +63,7 @@ def quadratic(second: Any, first: Any, constant: float = 0.0, *, penalty: Any = 
     return squared_norm(rows, np.zeros(len(rows)), Tilted(ridged, frozen(-2.0 * b), as_number("constant", constant)))
 
 
-def squared_norm(R: np.ndarray, b: np.ndarray, penalty: Any) -> Problem:
+def squared_norm(R: np.ndarray, b: np.ndarray, penalty: Penalty) -> Problem:
     """‖Rw − b‖² + penalty(w), as a mean of ½(z − y)² over the rows of R."""
     k = np.sqrt(2.0 * len(R))
     return mean_loss(LinearModel(as_rows(k * R), frozen(k * b), Squared()), penalty)

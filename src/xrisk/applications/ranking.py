@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from xrisk.annotations import Inner, Loss, Matrix, Outer, Vector
 from xrisk.applications.arguments import CLASS_LOSSES, as_number, by_name, checked_problem, penalty_of, signs_of
 from xrisk.data.products import less_offset
 from xrisk.data.rows import row_count, row_numbers, row_size
@@ -20,7 +21,9 @@ from xrisk.inner.tail import tail_of
 from xrisk.problem import Problem
 
 
-def partial_auc(X: Any, y: Any, *, min_tpr: float, loss: Any = "logistic", l1: float = 0.0, l2: float = 0.0) -> Problem:
+def partial_auc(
+    X: Matrix, y: Vector, *, min_tpr: float, loss: Loss = "logistic", l1: float = 0.0, l2: float = 0.0
+) -> Problem:
     """Partial AUC with TPR ≥ min_tpr: the mean of the k largest Lᵢ(w) = meanⱼ ℓ(sᵢ − sⱼ), i positive, j negative.
 
     k = ⌊n₊ (1 − min_tpr)⌋ positives are still missing when the true positive rate reaches min_tpr. As ℓ does not
@@ -62,12 +65,12 @@ def partial_auc(X: Any, y: Any, *, min_tpr: float, loss: Any = "logistic", l1: f
 
 
 def two_way_partial_auc(
-    X: Any,
-    y: Any,
+    X: Matrix,
+    y: Vector,
     *,
     min_tpr: float,
     max_fpr: float,
-    loss: Any = "squared_hinge",
+    loss: Loss = "squared_hinge",
     l1: float = 0.0,
     l2: float = 0.0,
 ) -> Problem:
@@ -113,7 +116,7 @@ def two_way_partial_auc(
 
 
 def sigmoid_partial_auc(
-    X: Any, y: Any, *, min_tpr: float, max_fpr: float, anchor: float = 0.0, center: Any = None
+    X: Matrix, y: Vector, *, min_tpr: float, max_fpr: float, anchor: float = 0.0, center: Any = None
 ) -> Problem:
     """Two-way partial AUC with the bounded loss σ(sⱼ − sᵢ): a smooth share of the hardest pairs in the wrong order.
 
@@ -184,12 +187,12 @@ def _some(rows: float, refusal: str) -> int:
 
 
 def p_norm_push(
-    X: Any,
-    y: Any,
+    X: Matrix,
+    y: Vector,
     *,
     p: float = 4.0,
     outer: str = "negatives",
-    loss: Any = "exponential",
+    loss: Loss = "exponential",
     l1: float = 0.0,
     l2: float = 0.0,
 ) -> Problem:
@@ -237,7 +240,9 @@ def p_norm_push(
     return _penalised(by_name("outer", outer, sides), Power(power) if power > 1.0 else Identity(), l1, l2)
 
 
-def precision_at_k(X: Any, y: Any, *, k: int, loss: Any = "logistic", l1: float = 0.0, l2: float = 0.0) -> Problem:
+def precision_at_k(
+    X: Matrix, y: Vector, *, k: int, loss: Loss = "logistic", l1: float = 0.0, l2: float = 0.0
+) -> Problem:
     """Precision and recall at k: the mean over positives i of log(1 + exp(rankᵢ(w) − k)), rankᵢ = Σⱼ ℓ(sᵢ − sⱼ).
 
     The sum is over all rows j. With the indicator of sⱼ ≥ sᵢ for ℓ, rankᵢ is the place of positive i in the list. The
@@ -279,7 +284,7 @@ def precision_at_k(X: Any, y: Any, *, k: int, loss: Any = "logistic", l1: float 
     return _penalised(inner, Scaled(Softplus(), slope=float(n), shift=-float(k)), l1, l2)
 
 
-def top_push(X: Any, y: Any, *, loss: Any = "squared_hinge", l1: float = 0.0, l2: float = 0.0) -> Problem:
+def top_push(X: Matrix, y: Vector, *, loss: Loss = "squared_hinge", l1: float = 0.0, l2: float = 0.0) -> Problem:
     """TopPush: the mean over positives i of ℓ(sᵢ − maxⱼ sⱼ), every positive against the highest negative j.
 
     A positive without loss is above all negatives, at the top of the list.
@@ -315,7 +320,7 @@ def top_push(X: Any, y: Any, *, loss: Any = "squared_hinge", l1: float = 0.0, l2
     return _penalised(Pairs(rows, negative, positive, _not_increasing(loss), -1.0), MaxRisk(), l1, l2)
 
 
-def _sides(X: Any, y: Any) -> tuple[Any, np.ndarray, np.ndarray]:
+def _sides(X: Matrix, y: Vector) -> tuple[Any, np.ndarray, np.ndarray]:
     """Rows, those of them that are positive and those that are negative."""
     rows = as_rows(X)
     n = row_count(rows)
@@ -327,16 +332,16 @@ def _sides(X: Any, y: Any) -> tuple[Any, np.ndarray, np.ndarray]:
     return less_offset(rows), row_numbers(positive, n), row_numbers(negative, n)
 
 
-def _loss(loss: Any) -> Any:
+def _loss(loss: Loss) -> Any:
     return by_name("loss", loss, CLASS_LOSSES)
 
 
-def _not_increasing(loss: Any) -> Any:
+def _not_increasing(loss: Loss) -> Any:
     spec = _loss(loss)
     if not (loss_domain.implemented(spec) and loss_domain(spec, 1.0)[1] <= 0.0):
         raise ValueError(f"loss must not increase with the margin, and say so by loss_domain, got {loss!r}")
     return spec
 
 
-def _penalised(inner: Any, outer: Any, l1: float, l2: float) -> Problem:
+def _penalised(inner: Inner, outer: Outer, l1: float, l2: float) -> Problem:
     return checked_problem(inner, outer, penalty_of(l1, l2, False, pass_loss(inner)))

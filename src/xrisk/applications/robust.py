@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from xrisk.annotations import Inner, Matrix, Rows, Spec, Vector
 from xrisk.applications.arguments import by_name, checked_problem, mean_loss, penalty_of, signs_of
 from xrisk.data.rows import add_row, frozen, row_count, row_size
 from xrisk.functions import Logistic, MarginLoss, Softplus
@@ -17,10 +18,10 @@ PERTURBATIONS: dict[str, Any] = {"gaussian": Gaussian(), "dropout": Dropout()}
 
 
 def robust_logistic(
-    X: Any,
-    y: Any,
+    X: Matrix,
+    y: Vector,
     *,
-    perturbation: Any = "gaussian",
+    perturbation: Spec = "gaussian",
     copies: int = 10,
     rng: int | np.random.Generator | None = None,
     l1: float = 0.0,
@@ -67,7 +68,7 @@ def robust_logistic(
     rows = as_rows(X)
     n = row_count(rows)
     target, noise = frozen(signs_of(y, n).astype(np.float64)), _noise(perturbation, copies)
-    inner: Any
+    inner: Inner
     if perturbed_mean.implemented(noise):
         inner = Perturbed(_with_intercept(rows, fit_intercept), target, noise)
     else:
@@ -78,10 +79,10 @@ def robust_logistic(
 
 
 def averaged_logistic(
-    X: Any,
-    y: Any,
+    X: Matrix,
+    y: Vector,
     *,
-    perturbation: Any = "gaussian",
+    perturbation: Spec = "gaussian",
     copies: int = 10,
     rng: int | np.random.Generator | None = None,
     l1: float = 0.0,
@@ -115,7 +116,7 @@ def averaged_logistic(
     return mean_loss(model, penalty_of(l1, l2, fit_intercept, Logistic()))
 
 
-def _noise(perturbation: Any, copies: Any) -> Any:
+def _noise(perturbation: Spec, copies: Any) -> Any:
     """The perturbation as a spec, or as a function that draws a copy."""
     noise = by_name("perturbation", perturbation, PERTURBATIONS)
     if perturbed_mean.implemented(noise):
@@ -147,5 +148,5 @@ def _stored(rows: Dense | CSR, blocks: Iterator[np.ndarray], size: int) -> Dense
     return as_rows(scipy.sparse.vstack([scipy.sparse.csr_array(block) for block in blocks]).astype(rows.data.dtype))
 
 
-def _with_intercept(rows: Any, fit_intercept: bool) -> Any:
+def _with_intercept(rows: Rows, fit_intercept: bool) -> Any:
     return WithIntercept(rows) if fit_intercept else rows

@@ -1,9 +1,8 @@
 """The tail of the samples: linear models of least loss under the worst reweighting of the rows."""
 
-from typing import Any
-
 import numpy as np
 
+from xrisk.annotations import Loss, Matrix, Spec, Vector
 from xrisk.applications.arguments import LOSSES, ambiguity_of, by_name, checked_problem, penalty_of, row_weights
 from xrisk.applications.groups import model_of
 from xrisk.data.rows import as_rows, frozen, row_count
@@ -13,18 +12,18 @@ from xrisk.problem import Problem
 
 
 def sample_dro(
-    X: Any,
-    y: Any,
+    X: Matrix,
+    y: Vector,
     *,
-    ambiguity: Any = "kl",
+    ambiguity: Spec = "kl",
     alpha: float | None = None,
     radius: float | None = None,
     strength: float | None = None,
-    loss: Any = "logistic",
+    loss: Loss = "logistic",
     l1: float = 0.0,
     l2: float = 0.0,
     fit_intercept: bool = False,
-    sample_weight: Any = None,
+    sample_weight: Vector = None,
 ) -> Problem:
     """A linear model with the least loss under the worst distribution near the observed one: ρ(ℓ₁(w), …, ℓₙ(w)) + r(w).
 
@@ -60,7 +59,7 @@ def sample_dro(
     return checked_problem(Samples(model), risk, penalty_of(l1, l2, fit_intercept, spec))
 
 
-def masses_of(sample_weight: Any, n: int) -> np.ndarray:
+def masses_of(sample_weight: Vector, n: int) -> np.ndarray:
     """Weights of n rows as masses (n,) that sum to one."""
     weights = row_weights(sample_weight, n)
     if not weights.any():

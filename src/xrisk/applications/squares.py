@@ -1,10 +1,9 @@
 """Least squares of many rows as a problem with as many rows as columns, without losing digits for good fits."""
 
-from typing import Any
-
 import numpy as np
 import scipy.linalg
 
+from xrisk.annotations import Domain, Rows
 from xrisk.applications.quadratic import PART, least_eigenvalue, squared_norm
 from xrisk.data.products import row_adjoint, row_gram, row_scores
 from xrisk.data.rows import CSR, Dense, frozen, row_count, row_size
@@ -20,7 +19,7 @@ ASTRAY = 1e-6  # of the same at ŵ less the minimiser: times 2⁻⁵² that is n
 
 
 def squares_about_minimiser(
-    rows: Dense | CSR, targets: np.ndarray, share: np.ndarray, *, l2: float, domain: Any
+    rows: Dense | CSR, targets: np.ndarray, share: np.ndarray, *, l2: float, domain: Domain
 ) -> Problem | None:
     """F(w) = Σₖ shareₖ (⟨rowₖ, w⟩ − targetₖ)² + (l2/2)‖w‖² on a domain, written about its minimiser ŵ on all of Rᵈ.
 
@@ -41,7 +40,7 @@ def squares_about_minimiser(
 
 
 def _about_minimiser(
-    rows: Dense | CSR, targets: np.ndarray, share: np.ndarray, l2: float, domain: Any
+    rows: Dense | CSR, targets: np.ndarray, share: np.ndarray, l2: float, domain: Domain
 ) -> Problem | None:
     with one_thread_each(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         H = row_gram(rows, share) + 0.5 * l2 * np.eye(row_size(rows))
@@ -76,7 +75,7 @@ def _solved(H: np.ndarray, h: np.ndarray) -> np.ndarray:
     return scale * scipy.linalg.cho_solve(factor, scale * h, check_finite=False)
 
 
-def _at(w: np.ndarray, rows: Any, targets: np.ndarray, share: np.ndarray, l2: float) -> tuple[np.ndarray, float]:
+def _at(w: np.ndarray, rows: Rows, targets: np.ndarray, share: np.ndarray, l2: float) -> tuple[np.ndarray, float]:
     """−½∇F(w) (d,) and F(w)."""
     residuals = targets - row_scores(rows, w[None, :])[:, 0]
     weighed = share * residuals

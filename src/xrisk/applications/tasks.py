@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Labels, Loss, Matrix, Outer, Vector
 from xrisk.applications.arguments import LOSSES, as_number, by_name, checked_problem, penalty_of
 from xrisk.applications.groups import group_index, model_of, position_weights
 from xrisk.data.rows import frozen, row_count
@@ -25,18 +26,18 @@ class TaskCells(NamedTuple):
 
 
 def multi_task(
-    X: Any,
-    y: Any,
-    tasks: Any,
-    groups: Any,
+    X: Matrix,
+    y: Vector,
+    tasks: Labels,
+    groups: Labels,
     *,
-    outer: Any = "max",
+    outer: Outer = "max",
     beta: float = 10.0,
-    loss: Any = "logistic",
+    loss: Loss = "logistic",
     l1: float = 0.0,
     l2: float = 0.0,
     fit_intercept: bool = False,
-    sample_weight: Any = None,
+    sample_weight: Vector = None,
 ) -> Problem:
     """A linear model for many tasks: mean_i max_j R_ij(w) + l1‖w‖₁ + (l2/2)‖w‖², R_ij the loss in group j of task i.
 
@@ -88,7 +89,7 @@ def multi_task(
     return checked_problem(inner, join, penalty_of(l1, l2, fit_intercept, spec))
 
 
-def task_cells(tasks: Any, groups: Any, n: int) -> TaskCells:
+def task_cells(tasks: Labels, groups: Labels, n: int) -> TaskCells:
     """The rows of every task in every group, given as `multi_task` takes them."""
     task_rows, task_codes = _entries(*group_index(tasks, n, "tasks"))
     group_rows, group_codes = _entries(*group_index(groups, n))

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Solver, Spec
 from xrisk.auto.costs import HESSIAN_ROWS, expected
 from xrisk.certificate import Measured, measured
 from xrisk.data.rows import row_count
@@ -46,8 +47,8 @@ def choose(problem: Problem, general: Any, special: Sequence[Kind]) -> Any:
 class Stage(NamedTuple):
     """A method on the problem, or on a sample of its rows."""
 
-    task: Any  # () → the problem as the method works on it; the first call prepares it, which takes passes
-    solver: Any
+    task: Spec  # () → the problem as the method works on it; the first call prepares it, which takes passes
+    solver: Solver
     on_all_rows: bool
     least_tol: float = 0.0  # the tolerance of the method lies
     most_tol: float = np.inf  # between these two
@@ -65,7 +66,7 @@ class Staged(NamedTuple):
     is_linear_in_part: bool  # the penalty has a linear term
 
 
-def planned(problem: Problem, auto: Any) -> Staged:
+def planned(problem: Problem, auto: Solver) -> Staged:
     """The stages that `Auto` runs, one after another."""
     linear = True
     if is_quadratic(problem):
@@ -82,12 +83,12 @@ def planned(problem: Problem, auto: Any) -> Staged:
     return Staged(problem, known, tuple(stages), inner_samples(as_linear_groups(problem.inner)), linear)
 
 
-def _by_faces(problem: Problem, auto: Any) -> list[Stage]:
+def _by_faces(problem: Problem, auto: Solver) -> list[Stage]:
     tol = min(auto.tol, EXACT)
     return [Stage(cache(partial(least_squares, problem)), Faces(tol), True, tol, tol)]
 
 
-def _by_rows(problem: Problem, auto: Any) -> list[Stage]:
+def _by_rows(problem: Problem, auto: Solver) -> list[Stage]:
     """`RowNewton`, on a sample of the rows first where they are many."""
     shares = [share for share in auto.shares if _has_enough_rows(auto, problem, share)]
     tasks = [cache(partial(row_sample, problem, share)) for share in shares]
@@ -95,7 +96,7 @@ def _by_rows(problem: Problem, auto: Any) -> list[Stage]:
     return [*stages, Stage(cache(partial(row_task, problem)), RowNewton(), True)]
 
 
-def _by_cost(problem: Problem, auto: Any, barrier: Barrier, task: Callable[[], SmoothedProblem]) -> list[Stage]:
+def _by_cost(problem: Problem, auto: Solver, barrier: Barrier, task: Callable[[], SmoothedProblem]) -> list[Stage]:
     """The cheapest of three methods; on a sample first where that pays, by the same method or by L-BFGS."""
     g, costs = as_linear_groups(problem.inner), expected(auto, problem)
     knows_coupling = has_gradients(g) and not has_kinks(g) and not barrier_count(barrier)
@@ -137,11 +138,11 @@ def _has_few_rows(problem: Problem) -> bool:
     return bool(risk_is_capped(problem.outer)) and small and n < FEW_ROWS * d
 
 
-def _has_enough_rows(auto: Any, problem: Problem, share: float) -> bool:
+def _has_enough_rows(auto: Solver, problem: Problem, share: float) -> bool:
     return share * inner_samples(as_linear_groups(problem.inner)) >= max(auto.least_rows, 8 * inner_size(problem.inner))
 
 
-def _saves_time(auto: Any, problem: Problem, share: float, step: float) -> bool:
+def _saves_time(auto: Solver, problem: Problem, share: float, step: float) -> bool:
     """Whether to start on a share of the rows, an iteration on all of them taking ``step`` seconds."""
     is_faster = step > auto.least_speedup * (share * (step - auto.call_seconds) + auto.call_seconds)
     can_sample = sampled.implemented(as_linear_groups(problem.inner))

@@ -1,9 +1,10 @@
 """What methods are expected to cost, in seconds, by the shape of the data."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Solver
 from xrisk.data.products import row_bytes, row_work
 from xrisk.data.rows import row_count
 from xrisk.inner.oracle import inner_count, inner_dim, inner_samples, inner_size
@@ -24,7 +25,7 @@ class Costs(NamedTuple):
     lbfgs_step: float  # of an iteration
 
 
-def expected(auto: Any, problem: Problem) -> Costs:
+def expected(auto: Solver, problem: Problem) -> Costs:
     """What each method is expected to take."""
     g, d = as_linear_groups(problem.inner), inner_size(problem.inner)
     once = pass_seconds(auto, problem)
@@ -41,7 +42,7 @@ def expected(auto: Any, problem: Problem) -> Costs:
     return Costs(newton, auto.composite_steps * step, lbfgs)
 
 
-def pass_seconds(auto: Any, problem: Problem) -> float:
+def pass_seconds(auto: Solver, problem: Problem) -> float:
     """Seconds of reading all rows once and of a walk over all samples."""
     g = as_linear_groups(problem.inner)
     return row_bytes(pass_rows(g)) / auto.read_rate + inner_samples(g) * auto.sample_seconds

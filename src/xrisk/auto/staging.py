@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Solver, Spec
 from xrisk.auto.choice import Stage, Staged
 from xrisk.certificate import NOTHING_PROVED, Certificate, between, certify_measured, is_perfect
 from xrisk.data.threads import Interrupted, give_way, uninterrupted
@@ -58,7 +59,7 @@ def reached(tol: float, known: Certificate, size: float) -> Stop | None:
     return Stop.CONVERGED if known.relative <= tol else Stop.PERFECT if is_perfect(known, size) else None
 
 
-def start_state(problem: Staged, solver: Any, x: np.ndarray) -> AutoState:
+def start_state(problem: Staged, solver: Solver, x: np.ndarray) -> AutoState:
     """The state at a start, which is certified unless it is that of a run that was given none."""
     with uninterrupted():  # there is no result without it
         first = float(problem.problem.value(x))
@@ -81,7 +82,7 @@ def start_state(problem: Staged, solver: Any, x: np.ndarray) -> AutoState:
     return _counted(state, problem.measured().passes) if known.primal < np.inf else state
 
 
-def auto_step(problem: Staged, solver: Any, state: AutoState, rng: Any) -> AutoState:
+def auto_step(problem: Staged, solver: Solver, state: AutoState, rng: Any) -> AutoState:
     """One iteration of the method of the stage; where it ends, the certificate, or the next stage.
 
     If these are interrupted, the iteration stays, and the next step begins with them.
@@ -126,7 +127,7 @@ def _with_best(stage: Stage, state: AutoState) -> AutoState:
     return state._replace(w=run.w, y=stage.solver.dual(stage.task(), run), value=run.value)
 
 
-def _followed(problem: Staged, solver: Any, state: AutoState) -> AutoState:
+def _followed(problem: Staged, solver: Solver, state: AutoState) -> AutoState:
     """What follows where the method of a stage has ended."""
     stage, run = problem.stages[state.stage], state.run
     if not stage.on_all_rows:
@@ -171,7 +172,7 @@ def _begin(problem: Staged, state: AutoState, number: int, smoothing: float) -> 
     return _counted(state, passes, inner_samples(task.inner) / problem.samples)
 
 
-def _first_run(stage: Stage, task: Any, state: AutoState, smoothing: float) -> tuple[Any, AutoState]:
+def _first_run(stage: Stage, task: Spec, state: AutoState, smoothing: float) -> tuple[Any, AutoState]:
     """The method of a stage at the parameters found so far, or at the start where a sample has found none better."""
     rng, zero = np.random.default_rng(0), state.w * 0.0
     run = _method(stage, state, min(smoothing, START)).init(task, state.w, rng)
@@ -187,7 +188,7 @@ def _method(stage: Stage, state: AutoState, smoothing: float) -> Any:
     return method._replace(smoothing=smoothing) if "smoothing" in method._fields else method
 
 
-def _certified(problem: Staged, solver: Any, state: AutoState) -> tuple[AutoState, bool]:
+def _certified(problem: Staged, solver: Solver, state: AutoState) -> tuple[AutoState, bool]:
     """The state at the point of which most is proved, with the better bounds, and whether they have changed much.
 
     The objective may be small beside the cost of a risk: where an earlier point seems better, it is certified too.

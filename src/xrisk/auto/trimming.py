@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Risk
 from xrisk.certificate import NOTHING_PROVED
 from xrisk.certificate.rounding import base_weights
 from xrisk.data.rows import frozen
@@ -74,7 +75,7 @@ def minimize_trimmed(
     return Trimmed(result, outliers)
 
 
-def _weighed(problem: Problem, risk: NamedTuple, masses: np.ndarray) -> Problem:
+def _weighed(problem: Problem, risk: Risk, masses: np.ndarray) -> Problem:
     """The problem under a risk of rows with these masses."""
     return problem._replace(outer=WithMasses(risk, frozen(masses)))
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Penalty
 from xrisk.certificate.penalties import bound_conjugate, penalty_rounding
 from xrisk.certificate.rounding import EPS, TINY, loss_rounding
 from xrisk.compile import worthwhile
@@ -69,7 +70,7 @@ class Line(NamedTuple):
     error_bound: np.ndarray  # (d,) of the slope
     slack: float  # error bound of the offset
 
-    def bound(self, penalty: Any) -> float:
+    def bound(self, penalty: Penalty) -> float:
         """The lower bound on the optimum that the line proves under a penalty."""
         if not math.isfinite(self.offset - self.slack):
             return -np.inf

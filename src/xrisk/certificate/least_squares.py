@@ -8,10 +8,11 @@ a bound on its error; H⁻¹ is bounded by a matrix W with WᵀHW near I.
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Domain, Penalty
 from xrisk.certificate.bounds import NOTHING_PROVED, Certificate, between
 from xrisk.certificate.penalties import bound_conjugate, distance_upper
 from xrisk.certificate.rounding import EPS, TINY
@@ -46,7 +47,7 @@ class Flat(NamedTuple):
 
 
 @generic
-def flat_of(domain: Any, F: Squares, at: SquaresPoint) -> Flat | None:
+def flat_of(domain: Domain, F: Squares, at: SquaresPoint) -> Flat | None:
     """A flat that contains the face of w; None if leaving the domain does not help."""
 
 
@@ -75,7 +76,7 @@ def _(domain, F, at):
 
 
 def certify_squares(
-    F: Squares, domain: Any, lower: LowerBound, w: np.ndarray, *, tol: float, steps: int = 0
+    F: Squares, domain: Domain, lower: LowerBound, w: np.ndarray, *, tol: float, steps: int = 0
 ) -> ProvedPoint:
     """The point and its certificate, in twice the digits where the gap is above ``tol`` otherwise.
 
@@ -86,7 +87,7 @@ def certify_squares(
         return _certified(F, domain, lower, w, tol, steps)
 
 
-def _certified(F: Squares, domain: Any, lower: LowerBound, w: np.ndarray, tol: float, steps: int) -> ProvedPoint:
+def _certified(F: Squares, domain: Domain, lower: LowerBound, w: np.ndarray, tol: float, steps: int) -> ProvedPoint:
     found, white = ProvedPoint(w, np.nan, NOTHING_PROVED), None
     for attempt in range(2 + steps):
         at = evaluate(F, w, doubled=attempt > 0)
@@ -108,7 +109,7 @@ def _certified(F: Squares, domain: Any, lower: LowerBound, w: np.ndarray, tol: f
     return found
 
 
-def _better(F: Squares, domain: Any, found: ProvedPoint, at: SquaresPoint, dual: float) -> ProvedPoint:
+def _better(F: Squares, domain: Domain, found: ProvedPoint, at: SquaresPoint, dual: float) -> ProvedPoint:
     """The better of two points, with the better of two bounds."""
     primal, known = objective_upper_bound(F, at, domain), found.certificate
     if primal < known.primal:
@@ -127,7 +128,7 @@ def _lower_by_curvature(F: Squares, lower: LowerBound, flat: Flat, at: SquaresPo
     return lower(evaluate(F, w, doubled=True))
 
 
-def _newton_point(part: Squares, domain: Any, flat: Flat, at: SquaresPoint, white: Whitening) -> np.ndarray:
+def _newton_point(part: Squares, domain: Domain, flat: Flat, at: SquaresPoint, white: Whitening) -> np.ndarray:
     """The end of Newton's step on the flat, projected on the domain."""
     kept, w = flat.columns, np.zeros(at.w.size)
     inside = at._replace(w=at.w[kept], slope=at.slope[kept], error_bound=at.error_bound[kept])
@@ -136,7 +137,7 @@ def _newton_point(part: Squares, domain: Any, flat: Flat, at: SquaresPoint, whit
     return w
 
 
-def objective_upper_bound(F: Squares, at: SquaresPoint, domain: Any) -> float:
+def objective_upper_bound(F: Squares, at: SquaresPoint, domain: Domain) -> float:
     """An upper bound on F at w, or at a point of the domain if rounding has left w outside."""
     distance = float(distance_upper(domain, at.w))
     gradient, error_bound = gradient_at(F, at)
@@ -147,7 +148,7 @@ def objective_upper_bound(F: Squares, at: SquaresPoint, domain: Any) -> float:
     return upper if np.isfinite(upper) else np.inf
 
 
-def conjugate_lower_bound(at: SquaresPoint, penalty: Any) -> float:
+def conjugate_lower_bound(at: SquaresPoint, penalty: Penalty) -> float:
     """A bound on the optimum where t is linear: −factor·Σ share t² − r*(−slope), r the ridge on the domain."""
     conjugate = float(worthwhile(bound_conjugate, at.w.size, penalty)(penalty, -at.slope, at.error_bound))
     return _finite(-at.squares - conjugate - 4.0 * EPS * (at.squares + abs(conjugate)) - TINY)

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Inner, Loss, Penalty
 from xrisk.certificate.penalties import penalised_part, penalty_needs
 from xrisk.certificate.rounding import (
     EPS,
@@ -48,8 +49,8 @@ class Measured(NamedTuple):
     """A problem and the sizes that its rounding errors are measured by."""
 
     problem: Problem
-    inner: Any  # with a loss that can be smoothed
-    penalty: Any  # on the coordinates that are penalised
+    inner: Inner  # with a loss that can be smoothed
+    penalty: Penalty  # on the coordinates that are penalised
     free: int  # coordinates, the last ones, that are not
     scale: np.ndarray  # (columns,) root mean squares of the columns
     sizes: np.ndarray  # (rows,) lengths of the rows over the scale
@@ -175,7 +176,7 @@ def slope_candidates(known: Measured, z: np.ndarray, given: Any) -> list[Candida
     return [Candidate(at_scores(known, z, mu)) for mu in _widths(known, loss, z)]
 
 
-def _widths(known: Measured, loss: Any, z: np.ndarray) -> tuple[float, ...]:
+def _widths(known: Measured, loss: Loss, z: np.ndarray) -> tuple[float, ...]:
     if type(loss) not in loss_kink.table or loss_is_affine(loss):
         return (0.0,)
     spread = float(np.abs(z - np.median(z)).mean()) or 1.0

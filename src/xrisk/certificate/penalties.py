@@ -1,11 +1,11 @@
 """Penalties in a certificate: the rounding of r, and upper bounds on r*."""
 
 import math
-from typing import Any
 
 import numpy as np
 from numba.extending import register_jitable
 
+from xrisk.annotations import Penalty
 from xrisk.certificate.rounding import EPS, TINY
 from xrisk.compile import kernel, worthwhile
 from xrisk.functions import (
@@ -120,7 +120,7 @@ def terms_of_penalty(r, w):
     return penalty_terms(r, w)
 
 
-def penalty_rounding(r: Any, w: np.ndarray) -> float:
+def penalty_rounding(r: Penalty, w: np.ndarray) -> float:
     """An error bound of r(w), and of adding it to an objective."""
     terms = float(worthwhile(terms_of_penalty, w.size, r)(r, w))
     return 4 * EPS * (w.size + 16) * terms + TINY * (1.0 + w.size * (1.0 + penalty_convexity(r)))

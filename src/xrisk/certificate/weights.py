@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
+from xrisk.annotations import Outer, Risk
 from xrisk.certificate.rounding import (
     EPS,
     Weights,
@@ -37,7 +37,7 @@ def weight_candidates(problem: Problem, u: np.ndarray, given: np.ndarray | None)
         yield Weights(base_weights(f, len(u))[:, None], 0.0, 0.0, 16 * EPS)
 
 
-def _worst(f: Any, u: np.ndarray) -> np.ndarray:
+def _worst(f: Outer, u: np.ndarray) -> np.ndarray:
     if not np.isfinite(u).all():
         return np.full_like(u, np.nan)
     if is_risk(f):
@@ -47,14 +47,14 @@ def _worst(f: Any, u: np.ndarray) -> np.ndarray:
     return block_slopes(f, u)
 
 
-def _central(f: Any, shape: tuple[int, ...]) -> np.ndarray:
+def _central(f: Outer, shape: tuple[int, ...]) -> np.ndarray:
     y = np.ones(shape)
     for row in () if is_risk(f) else y:
         block_start(f, row)
     return y
 
 
-def _of_risk(rho: Any, y: np.ndarray) -> Weights:
+def _of_risk(rho: Risk, y: np.ndarray) -> Weights:
     q, n = np.maximum(y[:, 0], 0.0), y.shape[0]
     total = float(q.sum())
     q = q / total if 0.0 < total < np.inf else np.full(n, 1.0 / n)
@@ -75,7 +75,7 @@ def project_weights(rho, q):
     return risk_conjugate(rho, q)
 
 
-def of_blocks(f: Any, y: np.ndarray) -> Weights:
+def of_blocks(f: Outer, y: np.ndarray) -> Weights:
     """The weights of an outer function that y (n, m) is moved to."""
     n, m = y.shape
     conjugates, sizes = np.empty((2, n))

@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Labels
+
 MISSING = "missing"  # the name of the group of the rows that have none
 BETWEEN = " × "  # between the parts of the name of an intersection
 
@@ -67,7 +69,7 @@ def stable_order(codes: np.ndarray, count: int) -> np.ndarray:
     return np.argsort(codes.astype(np.uint16) if count <= 2**16 else codes, kind="stable")
 
 
-def encode_groups(groups: Any, n: int) -> Grouping:
+def encode_groups(groups: Labels, n: int) -> Grouping:
     """Turn ``groups`` of ``n`` rows into integer codes, or boolean membership, and names.
 
     Parameters
@@ -105,7 +107,7 @@ def encode_groups(groups: Any, n: int) -> Grouping:
     return Grouping(codes, tuple(names), int(missing.sum()), ())
 
 
-def _columns(groups: Any, n: int) -> tuple[list[np.ndarray], list[str]]:
+def _columns(groups: Labels, n: int) -> tuple[list[np.ndarray], list[str]]:
     """Columns of n labels each, and what they are called."""
     if hasattr(groups, "columns"):
         known = getattr(groups, "column_names", groups.columns)  # the columns of a pyarrow Table are not their names

@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from xrisk.annotations import Matrix
 
-def refuse_broken(name: str, X: Any) -> Any:
+
+def refuse_broken(name: str, X: Matrix) -> Any:
     """Refuse a sparse matrix whose index arrays do not fit its shape, whatever its format; anything else passes.
 
     Unsorted and repeated indices have a meaning, and pass. Neither the matrix nor its cached flags are changed.
@@ -43,7 +45,7 @@ def refuse_broken(name: str, X: Any) -> Any:
     return X
 
 
-def fresh_csr(X: Any) -> Any:
+def fresh_csr(X: Matrix) -> Any:
     """A valid sparse matrix as CSR that shares its arrays, without entries beyond the last row and cached flags.
 
     Flags such as ``has_canonical_format`` may be older than the arrays, which may have changed.
@@ -81,15 +83,15 @@ def _wrong_compressed(indptr: Any, indices: Any, entries: int, shape: tuple[int,
     return _wrong_range(name, indices[: int(indptr[-1])], shape[1])
 
 
-def _wrong_csr(X: Any) -> str:
+def _wrong_csr(X: Matrix) -> str:
     return _wrong_data(X, 1) or _wrong_compressed(X.indptr, X.indices, X.data.size, X.shape, "column indices")
 
 
-def _wrong_csc(X: Any) -> str:
+def _wrong_csc(X: Matrix) -> str:
     return _wrong_data(X, 1) or _wrong_compressed(X.indptr, X.indices, X.data.size, X.shape[::-1], "row indices")
 
 
-def _wrong_bsr(X: Any) -> str:
+def _wrong_bsr(X: Matrix) -> str:
     if _wrong_data(X, 3):
         return _wrong_data(X, 3)
     (rows, columns), (high, wide) = X.shape, X.data.shape[1:]
@@ -99,7 +101,7 @@ def _wrong_bsr(X: Any) -> str:
     return _wrong_compressed(X.indptr, X.indices, X.data.shape[0], blocks, "indices of blocks")
 
 
-def _wrong_coo(X: Any) -> str:
+def _wrong_coo(X: Matrix) -> str:
     wrong, names = _wrong_data(X, 1), ("row indices", "column indices")
     if wrong:
         return wrong
@@ -110,12 +112,12 @@ def _wrong_coo(X: Any) -> str:
     return wrong
 
 
-def _wrong_dia(X: Any) -> str:
+def _wrong_dia(X: Matrix) -> str:
     wrong = _wrong_data(X, 2) or _wrong_list("offsets", X.offsets, X.data.shape[0])
     return wrong or ("its offsets must be distinct" if np.unique(X.offsets).size < X.offsets.size else "")
 
 
-def _wrong_lil(X: Any) -> str:
+def _wrong_lil(X: Matrix) -> str:
     if len(X.rows) != X.shape[0] or len(X.data) != X.shape[0]:
         return f"it must have {X.shape[0]} lists of columns and of numbers, got {len(X.rows)} and {len(X.data)}"
     if any(len(columns) != len(numbers) for columns, numbers in zip(X.rows, X.data, strict=True)):
@@ -123,7 +125,7 @@ def _wrong_lil(X: Any) -> str:
     return _wrong_range("column indices", _flat(X.rows), X.shape[1])
 
 
-def _wrong_dok(X: Any) -> str:
+def _wrong_dok(X: Matrix) -> str:
     keys = list(X.keys())
     rows, columns = (_flat([key[axis : axis + 1] for key in keys]) for axis in (0, 1))
     return _wrong_range("row indices", rows, X.shape[0]) or _wrong_range("column indices", columns, X.shape[1])
@@ -133,7 +135,7 @@ def _flat(lists: Any) -> np.ndarray:
     return np.array([entry for entries in lists for entry in entries], dtype=object)  # of any size: nothing overflows
 
 
-def _wrong_data(X: Any, dimensions: int) -> str:
+def _wrong_data(X: Matrix, dimensions: int) -> str:
     if not isinstance(X.data, np.ndarray) or X.data.ndim != dimensions:
         return f"its data must be an array in {dimensions} dimension{'s' if dimensions > 1 else ''}"
     return ""

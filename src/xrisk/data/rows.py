@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
+from xrisk.annotations import Matrix, Rows
 from xrisk.compile import inlined, prefetch
 from xrisk.data.matrices import fresh_csr, refuse_broken
 from xrisk.generic import generic
@@ -103,7 +104,7 @@ class CSR(NamedTuple):
 class WithIntercept(NamedTuple):
     """The rows with a column of ones at their end, which is never stored."""
 
-    rows: Any = Dense()
+    rows: Rows = Dense()
 
 
 @inlined
@@ -360,7 +361,7 @@ def _(rows, k):
     return np.hypot(row_norm(rows.rows, k), 1.0)
 
 
-def as_rows(X: Any) -> Dense | CSR:
+def as_rows(X: Matrix) -> Dense | CSR:
     """Rows of an array, a memory map or a scipy sparse matrix, copied only if stored otherwise.
 
     Examples
@@ -406,7 +407,7 @@ def row_numbers(listed: np.ndarray, count: int) -> np.ndarray:
     return frozen(listed.astype(np.int32 if count <= np.iinfo(np.int32).max else np.int64, copy=False))
 
 
-def _refuse_no_matrix(X: Any) -> None:
+def _refuse_no_matrix(X: Matrix) -> None:
     if X.ndim != 2:
         raise ValueError(f"X must have two dimensions, got shape {X.shape}")
     if 0 in X.shape:
@@ -418,7 +419,7 @@ def kept_dtype(dtype: Any) -> Any:
     return dtype if dtype in (np.float32, np.float64) else np.float64
 
 
-def _csr(X: Any) -> CSR:
+def _csr(X: Matrix) -> CSR:
     if X.dtype.kind not in "fiub":
         raise ValueError(f"X must hold numbers, got dtype {X.dtype}")
     X = fresh_csr(refuse_broken("X", X))

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
+from xrisk.annotations import Matrix, Rows
 from xrisk.applications import group_dro
 from xrisk.applications.ranking import anchored
 from xrisk.auto import Auto
@@ -40,8 +41,8 @@ class Rates(NamedTuple):
 class FoldTable(NamedTuple):
     """What models are fitted to, and folds are cut from."""
 
-    X: Any
-    rows: Any  # X less the offsets of its columns
+    X: Matrix
+    rows: Rows  # X less the offsets of its columns
     target: np.ndarray
 
     def pairs(self, rates: Rates, listed: np.ndarray | None = None) -> SigmoidPairs:
@@ -52,7 +53,7 @@ class FoldTable(NamedTuple):
         return between_rates(Pairs(self.rows, positive, negative), *rates)
 
 
-def table_of(X: Any, target: np.ndarray) -> FoldTable:
+def table_of(X: Matrix, target: np.ndarray) -> FoldTable:
     """The table of rows X and targets −1 and 1."""
     return FoldTable(X, less_offset(as_rows(X)), target)
 
@@ -140,7 +141,7 @@ def start_model(table: FoldTable, start: str, runs: Runs, learn: np.ndarray | sl
     return w * (SPREAD / spread) if spread > 0.0 else w
 
 
-def _logistic(X: Any, target: np.ndarray, weight: np.ndarray, count: float, runs: Runs) -> np.ndarray:
+def _logistic(X: Matrix, target: np.ndarray, weight: np.ndarray, count: float, runs: Runs) -> np.ndarray:
     """Coefficients (d,) of the logistic model of ``count`` rows with weights; zero where the time was too short."""
     squares = column_squares(as_rows(X))
     size = float(np.median(squares[squares > 0.0])) if (squares > 0.0).any() else 1.0
@@ -151,12 +152,12 @@ def _logistic(X: Any, target: np.ndarray, weight: np.ndarray, count: float, runs
     return runs.minimize(problem, Auto(1e-3), iterations=ITERATIONS).w[:-1]
 
 
-def scores_of(X: Any, w: np.ndarray) -> np.ndarray:
+def scores_of(X: Matrix, w: np.ndarray) -> np.ndarray:
     """X w (rows,) in double precision, without a copy of X."""
     return row_scores(as_rows(X), np.ascontiguousarray(w, dtype=np.float64)[None, :])[:, 0]
 
 
-def apart(X: Any, target: np.ndarray, weight: np.ndarray) -> np.ndarray:
+def apart(X: Matrix, target: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """The means of the positives by weight less those of the negatives (d,), over the mean square of each column."""
     rows = as_rows(X)
     shares = [np.where(side, weight, 0.0) / weight[side].sum() for side in (target > 0, target < 0)]

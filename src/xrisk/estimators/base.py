@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from xrisk.annotations import Estimator, Matrix, Seed, Solver, Spec, Vector
 from xrisk.applications import LOSSES
 from xrisk.auto import Auto
 from xrisk.data.grouping import distinct
@@ -61,7 +62,7 @@ FITTED = """    certificate_ : Certificate
 """
 
 
-def linear_scores(X: Any, coef: np.ndarray) -> np.ndarray:
+def linear_scores(X: Matrix, coef: np.ndarray) -> np.ndarray:
     """X coefᵀ (rows, scores); rows of single precision are not copied whole to be multiplied by doubles."""
     if scipy.sparse.issparse(X):
         return np.asarray(X @ coef.T)
@@ -72,7 +73,7 @@ def linear_scores(X: Any, coef: np.ndarray) -> np.ndarray:
 class Training(NamedTuple):
     """What a model is fitted to, validated."""
 
-    X: Any  # rows, dense or CSR
+    X: Matrix  # rows, dense or CSR
     y: np.ndarray  # targets as given
     target: np.ndarray  # targets as the problem has them
     weight: np.ndarray | None  # of the rows
@@ -89,19 +90,19 @@ class LinearRobust(CallbackSupport, BaseEstimator):
     - ``_check_shapes()``: how fitted attributes, which a file may hold, fit together.
     """
 
-    solver: Any = "auto"
+    solver: Solver = "auto"
     tol: float = 1e-3
     max_iter: int = 1_000_000
     max_seconds: float | None = None
     warm_start: bool = False
-    random_state: Any = None
+    random_state: Seed = None
     verbose: int = 0
 
     _attributes: ClassVar[tuple[str, ...]] = (*OF_ALL, "coef_", "intercept_")  # after a fit
     _weights: ClassVar[str] = ""  # the fitted attribute with the weights of the inner functions
 
     @with_callbacks
-    def fit(self, X: Any, y: Any) -> Any:
+    def fit(self, X: Matrix, y: Vector) -> Any:
         """Fit the model.
 
         Parameters
@@ -117,7 +118,7 @@ class LinearRobust(CallbackSupport, BaseEstimator):
         """
         return self._fitted(self._training(X, y))
 
-    def _training(self, X: Any, y: Any, sample_weight: Any = None) -> Training:
+    def _training(self, X: Matrix, y: Vector, sample_weight: Vector = None) -> Training:
         check_parameters(self)
         X, y = validate_data(
             self,
@@ -237,13 +238,13 @@ class LinearRobust(CallbackSupport, BaseEstimator):
         if shape != (scores, features) or np.size(self.intercept_) != scores:
             raise ValueError(f"coef_ must have {features} numbers for each of {scores} scores, got shape {shape}")
 
-    def _scores(self, X: Any) -> np.ndarray:
+    def _scores(self, X: Matrix) -> np.ndarray:
         check_is_fitted(self)
         refuse_broken("X", X)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         return self._scores_of(X)
 
-    def _scores_of(self, X: Any) -> np.ndarray:
+    def _scores_of(self, X: Matrix) -> np.ndarray:
         return linear_scores(X, np.atleast_2d(self.coef_)) + self.intercept_
 
     def _loss(self) -> Any:
@@ -260,7 +261,7 @@ class LinearRobust(CallbackSupport, BaseEstimator):
         return tags
 
 
-def _has_probabilities(estimator: Any) -> bool:
+def _has_probabilities(estimator: Estimator) -> bool:
     if estimator._without_probabilities:
         raise AttributeError(estimator._without_probabilities)
     if estimator.loss == "logistic" or isinstance(estimator.loss, Logistic):
@@ -291,7 +292,7 @@ class LinearRobustClassifier(ClassifierMixin, LinearRobust):
     def _n_scores(self) -> int:
         return 1 if self.classes_.size == 2 else self.classes_.size
 
-    def _accepts(self, spec: Any) -> bool:
+    def _accepts(self, spec: Spec) -> bool:
         return not isinstance(spec, Multinomial) and bool(loss_is_classification(spec))
 
     def _row_loss(self) -> Any:
@@ -303,19 +304,19 @@ class LinearRobustClassifier(ClassifierMixin, LinearRobust):
             raise ValueError(f"loss must be 'logistic' for more than two classes, got {self.loss!r}")
         return Multinomial()
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: Matrix) -> np.ndarray:
         """Scores: one for each row and class, or for each row if there are two classes."""
         scores = self._scores(X)
         return scores[:, 0] if self.classes_.size == 2 else scores
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Matrix) -> np.ndarray:
         """The class of each row."""
         scores = self.decision_function(X)
         codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[codes]
 
     @available_if(_has_probabilities)
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Matrix) -> np.ndarray:
         """Probabilities of the classes under the logistic model."""
         scores = self._scores(X)
         if self.classes_.size == 2:
@@ -325,7 +326,7 @@ class LinearRobustClassifier(ClassifierMixin, LinearRobust):
         return parts / parts.sum(axis=1, keepdims=True)
 
     @available_if(_has_probabilities)
-    def predict_log_proba(self, X: Any) -> np.ndarray:
+    def predict_log_proba(self, X: Matrix) -> np.ndarray:
         """Logarithms of the probabilities of the classes."""
         scores = self._scores(X)
         if self.classes_.size == 2:
@@ -351,14 +352,14 @@ class LinearRobustRegressor(RegressorMixin, LinearRobust):
     def _n_scores(self) -> int:
         return 1
 
-    def _accepts(self, spec: Any) -> bool:
+    def _accepts(self, spec: Spec) -> bool:
         return not isinstance(spec, Multinomial) and not loss_is_classification(spec)
 
     def _row_loss(self) -> Any:
         """The loss of a row."""
         return self._loss()
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Matrix) -> np.ndarray:
         """The prediction for each row."""
         return self._scores(X)[:, 0]
 

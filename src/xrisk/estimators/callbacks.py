@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from xrisk.annotations import Estimator
 from xrisk.run import Snapshot, Trace, TracePoint
 
 CallbackSupport: Any
@@ -49,7 +50,7 @@ class Listener:
 class Callbacks(Listener):
     """Reports every certified point to the callbacks of an estimator; each is a task of the fit, "stage"."""
 
-    def __init__(self, estimator: Any, training: Any) -> None:
+    def __init__(self, estimator: Estimator, training: Any) -> None:
         self._estimator, self._training = estimator, training
         self._data = {
             "X": training.X,
@@ -160,7 +161,7 @@ class Listeners:
 
 
 @contextlib.contextmanager
-def listening(estimator: Any, training: Any, bar: Callable[[], Listener]) -> Iterator[Listeners]:
+def listening(estimator: Estimator, training: Any, bar: Callable[[], Listener]) -> Iterator[Listeners]:
     """Those who listen to a fit: callbacks, and the bar if the estimator is verbose and the solver ours."""
     listeners = [bar()] if estimator.verbose and isinstance(estimator.solver, str) else []
     if hasattr(estimator, "_init_callback_context"):

@@ -1,9 +1,8 @@
 """Columns that a ranking can make nothing of."""
 
-from typing import Any
-
 import numpy as np
 
+from xrisk.annotations import Matrix
 from xrisk.data.products import Centred, column_squares, less_offset
 from xrisk.data.rows import as_rows
 from xrisk.solvers.newton.smoothed import LARGEST_COLUMN
@@ -11,7 +10,7 @@ from xrisk.solvers.newton.smoothed import LARGEST_COLUMN
 FEW_DIGITS = 64.0  # spacings of stored numbers
 
 
-def check_columns(X: Any) -> None:
+def check_columns(X: Matrix) -> None:
     """Refuse columns whose squares are not finite."""
     with np.errstate(over="ignore"):
         squares = column_squares(as_rows(X))
@@ -21,7 +20,7 @@ def check_columns(X: Any) -> None:
         )
 
 
-def few_digits(X: Any) -> str | None:
+def few_digits(X: Matrix) -> str | None:
     """A sentence on a column that varies by hardly more than its storage can tell apart; None where there is none."""
     rows = less_offset(as_rows(X))
     if not isinstance(rows, Centred):

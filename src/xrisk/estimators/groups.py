@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from xrisk.annotations import Labels, Loss, Matrix, Spec, Vector
 from xrisk.applications import CLASS_LOSSES, DIVERGENCES, NUMBER_LOSSES, group_dro
 from xrisk.applications.arguments import divergences_that_take, quoted
 from xrisk.data.grouping import Grouping, distinct, encode_groups
@@ -81,10 +82,10 @@ def _documented(first: str, loss: str, intercept: str, example: str) -> str:
 class GroupRobust(LinearRobust):
     """A model whose inner functions are mean losses of groups of rows; ``training.metadata`` is their `Grouping`."""
 
-    divergence: Any = field(default="cvar", kw_only=False)
+    divergence: Spec = field(default="cvar", kw_only=False)
     alpha: float = 0.1
     lam: float = 1.0
-    loss: Any = None
+    loss: Loss = None
     l1: float = 0.0
     l2: float = 1e-3
     fit_intercept: bool = True
@@ -95,7 +96,7 @@ class GroupRobust(LinearRobust):
     __metadata_request__fit = {"groups": True}  # noqa: RUF012
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> Any:
+    def fit(self, X: Matrix, y: Vector, groups: Labels = None, sample_weight: Vector = None) -> Any:
         """Fit the model.
 
         Parameters
@@ -117,7 +118,7 @@ class GroupRobust(LinearRobust):
         training = self._training(X, y, sample_weight)
         return self._fitted(training._replace(metadata=self._grouping(groups, training)))
 
-    def _grouping(self, groups: Any, training: Training) -> Grouping:
+    def _grouping(self, groups: Labels, training: Training) -> Grouping:
         n, target = training.X.shape[0], training.target
         grouping = self._default_groups(target) if groups is None else narrow(encode_groups(groups, n))
         if training.weight is not None:
@@ -226,7 +227,7 @@ class GroupDROClassifier(GroupRobust, LinearRobustClassifier):
     """,
     )
 
-    loss: Any = "logistic"
+    loss: Loss = "logistic"
 
     _attributes: ClassVar[tuple[str, ...]] = (*LinearRobustClassifier._attributes, *KEPT)
     _without_groups: ClassVar[str] = "the classes are its groups"
@@ -255,7 +256,7 @@ class GroupDRORegressor(GroupRobust, LinearRobustRegressor):
     """,
     )
 
-    loss: Any = "squared"
+    loss: Loss = "squared"
 
     _attributes: ClassVar[tuple[str, ...]] = (*LinearRobustRegressor._attributes, *KEPT)
     _without_groups: ClassVar[str] = "all rows are one group"

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from xrisk.annotations import Estimator
 from xrisk.applications.arguments import as_number
 from xrisk.certificate import Certificate
 from xrisk.functions.parameters import flag, positive, require, whole_from
@@ -156,14 +157,14 @@ ATTRIBUTES: dict[str, Check] = {
 OF_ALL = ("n_features_in_", "certificate_", "trace_", "stop_", "n_iter_", "objective_")
 
 
-def check_parameters(estimator: Any) -> None:
+def check_parameters(estimator: Estimator) -> None:
     """Refuse parameters of the wrong kind; the statement of the problem checks the rest."""
     for name, value in estimator.get_params(deep=False).items():
         if name in PARAMETERS:
             PARAMETERS[name](name, value)
 
 
-def check_attributes(estimator: Any, names: tuple[str, ...]) -> None:
+def check_attributes(estimator: Estimator, names: tuple[str, ...]) -> None:
     """Refuse fitted attributes that are missing or that no fit leaves behind."""
     for name in names:
         ATTRIBUTES[name](name, getattr(estimator, name, None))

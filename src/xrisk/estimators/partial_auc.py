@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from xrisk.annotations import Matrix, Vector
 from xrisk.applications import two_way_partial_auc
 from xrisk.applications.arguments import as_number
 from xrisk.certificate import NOTHING_PROVED
@@ -112,7 +113,7 @@ class RegionClassifier(LinearRobust):
     )  # fmt: skip
 
     @with_callbacks
-    def fit(self, X: Any, y: Any) -> Any:
+    def fit(self, X: Matrix, y: Vector) -> Any:
         """Fit the model.
 
         Parameters
@@ -247,11 +248,11 @@ class RegionClassifier(LinearRobust):
         self.threshold_ = float(self.roc_thresholds_[place])
         return self
 
-    def _scores_of(self, X: Any) -> np.ndarray:
+    def _scores_of(self, X: Matrix) -> np.ndarray:
         """Log-odds whose bits do not depend on the rows beside: a threshold of the curve is the score of a row."""
         return row_scores(as_rows(X), self.coef_) + self.intercept_
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Matrix) -> np.ndarray:
         """The class of each row: positive where the score is above ``threshold_``."""
         scores = self.decision_function(X)
         return self.classes_[(scores > self.threshold_).astype(int)]

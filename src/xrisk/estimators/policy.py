@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.utils.validation import _check_y, check_consistent_length, validate_data
 
+from xrisk.annotations import Matrix, Spec, Vector
 from xrisk.applications.chain_arguments import Names, chain_of, finite_rewards
 from xrisk.applications.policy import averaged_problem, penalty_on, residual_problem, residual_squares, state_features
 from xrisk.certificate import NOTHING_PROVED, is_perfect
@@ -30,7 +31,7 @@ SAMPLINGS = ("simulator", "uniform", "exact")  # the first that a solver can use
 class Observed(NamedTuple):
     """What is known beside the features."""
 
-    chain: Any
+    chain: Spec
     weight: Any  # of the states, None if equal
 
 
@@ -89,7 +90,13 @@ class PolicyEvaluator(LinearRobust):
 
     @with_callbacks
     def fit(
-        self, X: Any, y: Any = None, *, transitions: Any = None, rewards: Any = None, state_weight: Any = None
+        self,
+        X: Matrix,
+        y: Vector = None,
+        *,
+        transitions: Any = None,
+        rewards: Vector = None,
+        state_weight: Vector = None,
     ) -> Any:
         """Fit the values.
 
@@ -117,7 +124,7 @@ class PolicyEvaluator(LinearRobust):
         """
         return self._fitted(self._observed(X, y, transitions, rewards, state_weight))
 
-    def _observed(self, X: Any, y: Any, transitions: Any, rewards: Any, state_weight: Any) -> Training:
+    def _observed(self, X: Matrix, y: Vector, transitions: Any, rewards: Vector, state_weight: Vector) -> Training:
         check_parameters(self)
         if state_weight is not None and not isinstance(self.solver, str):
             raise ValueError("state_weight must be None for a solver that samples, solver='auto' takes weights")
@@ -140,7 +147,7 @@ class PolicyEvaluator(LinearRobust):
             return averaged_problem(chain, features, self.discount, penalty_on(self.l2), weight)
         return self._sampled(chain, features)
 
-    def _sampled(self, chain: Any, features: Any) -> Problem:
+    def _sampled(self, chain: Spec, features: Any) -> Problem:
         """The problem with the first way to sample that the solver can use; if there is none it says why not."""
         penalty = penalty_on(self.l2)
         for sampling in SAMPLINGS:
@@ -190,7 +197,7 @@ class PolicyEvaluator(LinearRobust):
     def _model(self, w: np.ndarray, training: Training) -> dict[str, Any]:
         return {name: value[0] for name, value in super()._model(w, training).items()}
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Matrix) -> np.ndarray:
         """The value of each state, φᵀw."""
         return self._scores(X)[:, 0]
 
@@ -215,7 +222,7 @@ def _trajectory(states: int) -> tuple[np.ndarray, np.ndarray]:
     return np.arange(states - 1), np.arange(1, states)
 
 
-def _refuse_unclear_rewards(y: Any, rewards: Any, transitions: Any) -> None:
+def _refuse_unclear_rewards(y: Vector, rewards: Vector, transitions: Any) -> None:
     if y is not None and rewards is not None:
         raise ValueError("rewards must be given once, got y and rewards")
     if y is None and rewards is None and not isinstance(transitions, Generated):
@@ -224,11 +231,11 @@ def _refuse_unclear_rewards(y: Any, rewards: Any, transitions: Any) -> None:
         )
 
 
-def _of_rewards(transitions: Any, rewards: Any, states: int) -> Any:
+def _of_rewards(transitions: Any, rewards: Vector, states: int) -> Any:
     return chain_of(transitions, rewards, states, Names("transitions", "rewards", "X"))
 
 
 def _of_targets(transitions: Any, y: np.ndarray) -> Any:
     """The chain with rewards of the states, also where as many transitions are observed."""
-    chain: Any = chain_of(transitions, np.zeros(y.size), y.size, Names("transitions", "y", "X"))
+    chain: Spec = chain_of(transitions, np.zeros(y.size), y.size, Names("transitions", "y", "X"))
     return chain._replace(leaving=finite_rewards(y, "y")[chain.order[: chain.counted()]])

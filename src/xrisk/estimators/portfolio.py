@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from xrisk.annotations import Domain, Matrix, Vector
 from xrisk.applications.arguments import as_number
 from xrisk.applications.portfolio import (
     BLOCK,
@@ -118,7 +119,7 @@ class MeanVariancePortfolio(LinearRobust):
     _attributes: ClassVar[tuple[str, ...]] = (*OF_ALL, "weights_")
 
     @with_callbacks
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+    def fit(self, X: Matrix, y: Vector = None, sample_weight: Vector = None) -> Any:
         """Fit the portfolio.
 
         Parameters
@@ -139,7 +140,7 @@ class MeanVariancePortfolio(LinearRobust):
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
         return self._fitted(self._complete(X, weight))
 
-    def _returns(self, X: Any, reset: bool = True) -> np.ndarray:
+    def _returns(self, X: Matrix, reset: bool = True) -> np.ndarray:
         """Returns as an array, NaN where one is missing or masked."""
         if isinstance(X, np.ma.MaskedArray):
             X = np.ma.filled(X.astype(np.result_type(X.dtype, np.float32)), np.nan)
@@ -207,7 +208,7 @@ class MeanVariancePortfolio(LinearRobust):
         exact = mean_variance(X, **terms, sampling="exact")
         return exact if suits(self.solver, exact) else problem
 
-    def _refuse_unbounded(self, domain: Any, training: Training) -> None:
+    def _refuse_unbounded(self, domain: Domain, training: Training) -> None:
         """Raise where a direction with a mean return has no variance; one that is only small leaves an optimum."""
         if isinstance(domain, NonNegative) or whitening(self._squares(training), domain is not None) is None:
             raise ValueError(self._no_minimum())
@@ -296,7 +297,7 @@ class MeanVariancePortfolio(LinearRobust):
             raise ValueError(f"X must have no missing returns where missing='error', NaN is in {periods}")
         return gaps
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Matrix) -> np.ndarray:
         """The return of the portfolio in each period: X @ weights_.
 
         Assets that it does not hold may be missing. Where one is that it does hold, the return is NaN, and a warning
@@ -318,7 +319,7 @@ class MeanVariancePortfolio(LinearRobust):
             )
         return found
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+    def score(self, X: Matrix, y: Vector = None, sample_weight: Vector = None) -> float:
         """Mean less risk_aversion times variance of the portfolio's returns where they are known; larger is better."""
         found = self.predict(X)
         known = ~np.isnan(found)
@@ -374,7 +375,7 @@ def _without(X: np.ndarray, incomplete: np.ndarray, weight: np.ndarray | None) -
     return X[~incomplete], None if weight is None else weight[~incomplete]
 
 
-def _holds_nothing(domain: Any, F: Squares, X: np.ndarray) -> bool:
+def _holds_nothing(domain: Domain, F: Squares, X: np.ndarray) -> bool:
     """Whether w = 0 is sure to be optimal: of long positions without a budget, if no mean return is positive."""
     if not isinstance(domain, NonNegative | SolidSimplex):
         return False
@@ -382,13 +383,13 @@ def _holds_nothing(domain: Any, F: Squares, X: np.ndarray) -> bool:
     return all(X[:, j].max() <= 0.0 for j in unclear)
 
 
-def _reach(domain: Any, F: Squares) -> float:
+def _reach(domain: Domain, F: Squares) -> float:
     """About how much returns of this size can change the objective."""
     with np.errstate(over="ignore", invalid="ignore"):
         return _finite_reach(domain, F)
 
 
-def _finite_reach(domain: Any, F: Squares) -> float:
+def _finite_reach(domain: Domain, F: Squares) -> float:
     linear = F.linear - F.linear.mean() if isinstance(domain, Hyperplane) else F.linear
     sizes = np.abs(linear) + F.norms
     curvature = F.factor * F.norms**2 + 0.5 * F.l2
@@ -397,7 +398,7 @@ def _finite_reach(domain: Any, F: Squares) -> float:
     return min(free, limited) if free > 0.0 else limited if limited < np.inf else 0.0
 
 
-def _is_unbounded(domain: Any, known: Moments) -> bool:
+def _is_unbounded(domain: Domain, known: Moments) -> bool:
     """Whether mean returns grow without limit in a direction without variance; of a domain without bounds only."""
     if isinstance(domain, NonNegative):  # of more than one asset the solver finds it
         return bool((known.mean[np.diag(known.covariance) == 0.0] > 0.0).any())

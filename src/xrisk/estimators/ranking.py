@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from xrisk.annotations import Loss, Matrix, Vector
 from xrisk.applications import CLASS_LOSSES, p_norm_push, precision_at_k, top_push
 from xrisk.applications.arguments import quoted
 from xrisk.estimators.base import FITTED, SOLVING, USER, LinearRobust, LinearRobustClassifier, Training, linear_scores
@@ -40,7 +41,7 @@ SHARED = (
 class RankingClassifier(LinearRobust):
     """A score without intercept, and a threshold chosen after the fit; scores are no probabilities."""
 
-    loss: Any = "logistic"
+    loss: Loss = "logistic"
     l1: float = 0.0
     l2: float = 1e-3
 
@@ -48,7 +49,7 @@ class RankingClassifier(LinearRobust):
     _is_for_two_classes: ClassVar[bool] = True
     _without_probabilities: ClassVar[str] = "a ranking has no probabilities, only scores: see decision_function"
 
-    def _training(self, X: Any, y: Any, sample_weight: Any = None) -> Training:
+    def _training(self, X: Matrix, y: Vector, sample_weight: Vector = None) -> Training:
         training = super()._training(X, y, sample_weight)
         if (message := few_digits(training.X)) is not None:
             warnings.warn(message, UserWarning, stacklevel=USER)
@@ -142,7 +143,7 @@ class PNormPushClassifier(RankingClassifier, LinearRobustClassifier):
 
     p: float = field(default=4.0, kw_only=False)
     outer: str = "negatives"
-    loss: Any = "exponential"
+    loss: Loss = "exponential"
 
     def _problem(self, training: Training) -> Problem:
         return p_norm_push(
@@ -224,7 +225,7 @@ class TopPushClassifier(RankingClassifier, LinearRobustClassifier):
     """
     )
 
-    loss: Any = "squared_hinge"
+    loss: Loss = "squared_hinge"
 
     def _problem(self, training: Training) -> Problem:
         return top_push(training.X, training.target, loss=self._loss(), l1=self.l1, l2=self.l2)

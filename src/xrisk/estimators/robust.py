@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from xrisk.annotations import Spec
 from xrisk.applications import averaged_logistic, robust_logistic
 from xrisk.applications.arguments import as_number
 from xrisk.estimators.base import FITTED, SOLVING, LinearRobustClassifier, Training
@@ -73,7 +74,7 @@ class RobustLogisticRegression(LinearRobustClassifier):
     loss = "logistic"  # no parameter: there are probabilities
     _is_for_two_classes: ClassVar[bool] = True
 
-    perturbation: Any = field(default="gaussian", kw_only=False)
+    perturbation: Spec = field(default="gaussian", kw_only=False)
     scale: float = 0.1
     copies: int = 10
     l1: float = 0.0

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from xrisk.annotations import Loss, Matrix, Spec, Vector
 from xrisk.applications import AMBIGUITIES, CLASS_LOSSES, NUMBER_LOSSES, sample_dro
 from xrisk.applications.arguments import quoted
 from xrisk.auto import minimize_trimmed
@@ -113,12 +114,12 @@ def _documented(first: str, loss: str, intercept: str, example: str) -> str:
 class SampleRobust(LinearRobust):
     """A model whose inner functions are the losses of single rows."""
 
-    ambiguity: Any = field(default="chi2", kw_only=False)
+    ambiguity: Spec = field(default="chi2", kw_only=False)
     alpha: float = 0.1
     radius: float | None = None
     strength: float | None = None
     outlier_fraction: float = 0.0
-    loss: Any = None
+    loss: Loss = None
     l1: float = 0.0
     l2: float = 1e-3
     fit_intercept: bool = True
@@ -126,7 +127,7 @@ class SampleRobust(LinearRobust):
     _weights: ClassVar[str] = "sample_weights_"
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit(self, X: Matrix, y: Vector, sample_weight: Vector = None) -> Any:
         """Fit the model.
 
         Parameters
@@ -258,7 +259,7 @@ class DROClassifier(SampleRobust, LinearRobustClassifier):
     """,
     )
 
-    loss: Any = "logistic"
+    loss: Loss = "logistic"
 
     _attributes: ClassVar[tuple[str, ...]] = (*LinearRobustClassifier._attributes, *KEPT)
 
@@ -306,6 +307,6 @@ class DRORegressor(SampleRobust, LinearRobustRegressor):
     """,
     )
 
-    loss: Any = "squared"
+    loss: Loss = "squared"
 
     _attributes: ClassVar[tuple[str, ...]] = (*LinearRobustRegressor._attributes, *KEPT)

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Labels, Loss, Matrix, Outer, Vector
 from xrisk.applications import CLASS_LOSSES, multi_task
 from xrisk.applications.arguments import quoted
 from xrisk.applications.tasks import TaskCells, task_cells, task_slots
@@ -107,9 +108,9 @@ class MultiTaskGroupDROClassifier(LinearRobustClassifier):
     # tasks and groups go to fit without being asked for: a model that does not see them is another model
     __metadata_request__fit = {"tasks": True, "groups": True}  # noqa: RUF012
 
-    outer: Any = field(default="max", kw_only=False)
+    outer: Outer = field(default="max", kw_only=False)
     beta: float = 10.0
-    loss: Any = "logistic"
+    loss: Loss = "logistic"
     l1: float = 0.0
     l2: float = 1e-3
     fit_intercept: bool = True
@@ -117,7 +118,9 @@ class MultiTaskGroupDROClassifier(LinearRobustClassifier):
     _attributes: ClassVar[tuple[str, ...]] = (*LinearRobustClassifier._attributes, "tasks_", "groups_")
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, tasks: Any = None, groups: Any = None, sample_weight: Any = None) -> Any:
+    def fit(
+        self, X: Matrix, y: Vector, tasks: Labels = None, groups: Labels = None, sample_weight: Vector = None
+    ) -> Any:
         """Fit the model.
 
         Parameters
@@ -141,7 +144,7 @@ class MultiTaskGroupDROClassifier(LinearRobustClassifier):
         training = self._training(X, y, sample_weight)
         return self._fitted(training._replace(metadata=self._table(tasks, groups, training)))
 
-    def _table(self, tasks: Any, groups: Any, training: Training) -> TaskTable:
+    def _table(self, tasks: Labels, groups: Labels, training: Training) -> TaskTable:
         n = training.X.shape[0]
         tasking = _one_task(n) if tasks is None else _encode_tasks(tasks, n)
         classes = groups_of_classes(self.classes_, training.target)
@@ -214,7 +217,7 @@ def _one_task(n: int) -> Grouping:
     return Grouping(np.zeros(n, dtype=np.int64), ("all",), 0, ())
 
 
-def _encode_tasks(tasks: Any, n: int) -> Grouping:
+def _encode_tasks(tasks: Labels, n: int) -> Grouping:
     try:
         return encode_groups(tasks, n)
     except ValueError as error:

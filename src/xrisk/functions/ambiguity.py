@@ -2,11 +2,12 @@
 # mypy: disable-error-code="empty-body"
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba.extending import register_jitable
 
+from xrisk.annotations import Risk
 from xrisk.compile import kernel
 from xrisk.functions.block.joint import SLACK, in_capped_simplex
 from xrisk.functions.parameters import checks, non_negative, positive
@@ -61,7 +62,7 @@ class ChiSquareBallRisk(NamedTuple):
 class WithMasses(NamedTuple):
     """A risk of values that occur with unequal probabilities: the uniform weights 1/n become the masses."""
 
-    risk: Any = KLRisk()
+    risk: Risk = KLRisk()
     masses: np.ndarray = np.array([0.25, 0.75])  # (n,) positive or zero, with a sum of one
 
     def check(self) -> None:
@@ -72,17 +73,17 @@ class WithMasses(NamedTuple):
 
 
 @generic
-def reweigh(risk: Any, p: np.ndarray, u: np.ndarray, q: np.ndarray) -> float:
+def reweigh(risk: Risk, p: np.ndarray, u: np.ndarray, q: np.ndarray) -> float:
     """Write the worst-case weights of the values u (n,) of masses p into ``q``; ρ(u), within rounding from above."""
 
 
 @generic
-def weights_cost(risk: Any, p: np.ndarray, q: np.ndarray) -> float:
+def weights_cost(risk: Risk, p: np.ndarray, q: np.ndarray) -> float:
     """ρ*(q) of q in the simplex with q = 0 where p = 0; inf outside the dual set."""
 
 
 @generic
-def enter_dual(risk: Any, p: np.ndarray, q: np.ndarray) -> None:
+def enter_dual(risk: Risk, p: np.ndarray, q: np.ndarray) -> None:
     """Move q in the simplex with q = 0 where p = 0 into the dual set."""
 
 

@@ -1,10 +1,11 @@
 """Domains: an indicator is a penalty, its prox the projection, its conjugate the support function."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba.extending import register_jitable
 
+from xrisk.annotations import Domain
 from xrisk.functions.parameters import checks, finite, positive, require
 from xrisk.functions.penalty import penalty_conjugate, penalty_convexity, penalty_slope, penalty_value, prox
 from xrisk.functions.simplex import fill_from_top, project_capped_simplex, project_simplex
@@ -15,7 +16,7 @@ SLACK = 1e-9  # relative, of being inside: what the rounding of a projection nee
 
 
 @generic
-def support_point(domain: Any, v: np.ndarray) -> None:
+def support_point(domain: Domain, v: np.ndarray) -> None:
     """The w of the domain with the largest ⟨v, w⟩ (of these the one nearest 0), in place on v; may be infinite."""
 
 

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Domain, Penalty
 from xrisk.functions.domain import NonNegative, Simplex
 from xrisk.functions.exposure import Hyperplane, L1Ball, LeveragedBudget, SolidSimplex
 from xrisk.functions.penalty import L2, NoPenalty
@@ -23,17 +24,17 @@ class Face(NamedTuple):
 
 
 @generic
-def face_of(domain: Any, w: np.ndarray) -> Face:
+def face_of(domain: Domain, w: np.ndarray) -> Face:
     """The face of the domain that w (d,) lies on."""
 
 
 @generic
-def domain_of(penalty: Any) -> Any:
+def domain_of(penalty: Penalty) -> Any:
     """The domain of a penalty that is a ridge and a linear term on a domain; else the part that is neither."""
 
 
 @generic
-def linear_of(penalty: Any, d: int) -> np.ndarray:
+def linear_of(penalty: Penalty, d: int) -> np.ndarray:
     """The linear term (d,) of the penalty."""
 
 

@@ -7,9 +7,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from xrisk.annotations import Spec
+
 MOST_STRENGTH = 1e150  # of a norm: methods square it
 Check = Callable[[str, Any], None]  # of a name and its value: raises one sentence
-Spec = TypeVar("Spec", bound=type)
+Decorated = TypeVar("Decorated", bound=type)
 
 
 def require(condition: bool, name: str, value: object, wanted: str) -> None:
@@ -83,7 +85,7 @@ def whole_from(least: int) -> Check:
     return check
 
 
-def checks(**fields: Check) -> Callable[[Spec], Spec]:
+def checks(**fields: Check) -> Callable[[Decorated], Decorated]:
     """A decorator that gives a spec the method ``check``, which checks its fields by name.
 
     Examples
@@ -97,20 +99,20 @@ def checks(**fields: Check) -> Callable[[Spec], Spec]:
     ValueError: tau must be positive, got -1.0
     """
 
-    def attach(cls: Spec) -> Spec:
+    def attach(cls: Decorated) -> Decorated:
         cls.check = lambda self: check_fields(self, fields)  # type: ignore[attr-defined]
         return cls
 
     return attach
 
 
-def check_fields(spec: Any, fields: dict[str, Check]) -> None:
+def check_fields(spec: Spec, fields: dict[str, Check]) -> None:
     """Check the named fields of a spec."""
     for name, check in fields.items():
         check(name, getattr(spec, name))
 
 
-def check_spec(spec: Any) -> None:
+def check_spec(spec: Spec) -> None:
     """Check a spec, if it has a method ``check``."""
     getattr(spec, "check", lambda: None)()
 

@@ -1,43 +1,44 @@
 """Penalties r(w): value, prox, conjugate, gradient of the differentiable part, strong convexity."""
 # mypy: disable-error-code="empty-body"
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba.extending import register_jitable
 
+from xrisk.annotations import Penalty
 from xrisk.functions.parameters import checks, non_negative, norm_strength, whole_from
 from xrisk.functions.special import norm
 from xrisk.generic import generic
 
 
 @generic
-def penalty_value(r: Any, w: np.ndarray) -> float:
+def penalty_value(r: Penalty, w: np.ndarray) -> float:
     """r(w), w of shape (d,); inf outside a domain (relative slack 1e-9, which the rounding of a projection needs)."""
 
 
 @generic
-def prox(r: Any, w: np.ndarray, s: float) -> None:
+def prox(r: Penalty, w: np.ndarray, s: float) -> None:
     """argmin_x r(x) + ‖x − w‖² / (2 s), in place."""
 
 
 @generic
-def penalty_conjugate(r: Any, v: np.ndarray) -> float:
+def penalty_conjugate(r: Penalty, v: np.ndarray) -> float:
     """r*(v) = sup_w ⟨v, w⟩ − r(w); inf when infinite, without slack."""
 
 
 @generic
-def penalty_slope(r: Any, w: np.ndarray, out: np.ndarray) -> None:
+def penalty_slope(r: Penalty, w: np.ndarray, out: np.ndarray) -> None:
     """Write the gradient of the differentiable part of r at w into ``out``."""
 
 
 @generic
-def penalty_convexity(r: Any) -> float:
+def penalty_convexity(r: Penalty) -> float:
     """The largest μ for which r − (μ/2) ‖·‖² is convex on all of its domain."""
 
 
 @generic
-def shrink(r: Any, w: np.ndarray, s: float) -> None:
+def shrink(r: Penalty, w: np.ndarray, s: float) -> None:
     """prox of the part of r that is not differentiable, in place: soft thresholding."""
 
 

@@ -1,9 +1,10 @@
 """Quadratics around a point: those of proximal-point loops and regularised theorems, and the anchor of a descent."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Penalty
 from xrisk.functions.parameters import non_negative, positive, require
 from xrisk.functions.penalty import L2, penalty_convexity, penalty_slope, penalty_value, prox, shrink
 
@@ -14,7 +15,7 @@ class Proximal(NamedTuple):
     prox_{s}(v) = prox of r with s′ = s/(1 + s·strength) at (v + s·strength·center)/(1 + s·strength).
     """
 
-    penalty: Any = L2()
+    penalty: Penalty = L2()
     strength: float = 1.0
     center: np.ndarray = np.zeros(1)  # (d,)
 

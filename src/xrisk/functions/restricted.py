@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
+from xrisk.annotations import Domain, Penalty
 from xrisk.functions.domain import (
     SLACK,
     Ball,
@@ -36,7 +37,7 @@ from xrisk.generic import generic
 
 
 @generic
-def with_ridge(r: Any, l2: float) -> Any:
+def with_ridge(r: Penalty, l2: float) -> Any:
     """The penalty r(w) + (l2/2) ‖w‖², as a spec."""
 
 
@@ -70,8 +71,8 @@ class Restricted(NamedTuple):
     [0.6, 0.8]
     """
 
-    penalty: Any = L2()
-    domain: Any = Ball()
+    penalty: Penalty = L2()
+    domain: Domain = Ball()
 
     def check(self) -> None:
         """Refuse pairs for which the projection of the prox is not the prox."""
@@ -93,7 +94,7 @@ class WithThreshold(NamedTuple):
     [1.0, 1.0]
     """
 
-    penalty: Any = L2()
+    penalty: Penalty = L2()
     slope: float = 1.0
     low: float = -np.inf
     high: float = np.inf
@@ -116,7 +117,7 @@ class Unpenalised(NamedTuple):
     9.0
     """
 
-    penalty: Any = L2()
+    penalty: Penalty = L2()
     free: int = 1
 
 
@@ -138,7 +139,7 @@ class Tilted(NamedTuple):
     12.5
     """
 
-    penalty: Any = L2()
+    penalty: Penalty = L2()
     slope: np.ndarray = np.zeros(1)
     constant: float = 0.0
 

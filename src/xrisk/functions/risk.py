@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
+from xrisk.annotations import Risk
 from xrisk.functions.block.joint import in_capped_simplex
 from xrisk.functions.outer import ChiSquareA, ChiSquareB, CVaRHinge, Exponential, Scaled, outer_value
 from xrisk.functions.parameters import checks, positive, share
@@ -22,47 +23,47 @@ from xrisk.generic import generic
 
 
 @generic
-def risk_value(rho: Any, u: np.ndarray) -> float:
+def risk_value(rho: Risk, u: np.ndarray) -> float:
     """ρ(u), u of shape (n,)."""
 
 
 @generic
-def risk_threshold(rho: Any, u: np.ndarray) -> float:
+def risk_threshold(rho: Risk, u: np.ndarray) -> float:
     """A minimiser c of c + mean_i f(u_i − c)."""
 
 
 @generic
-def risk_weights(rho: Any, u: np.ndarray, q: np.ndarray) -> None:
+def risk_weights(rho: Risk, u: np.ndarray, q: np.ndarray) -> None:
     """Write a maximiser of ⟨q, u⟩ − ρ*(q) into ``q``."""
 
 
 @generic
-def risk_conjugate(rho: Any, q: np.ndarray) -> float:
+def risk_conjugate(rho: Risk, q: np.ndarray) -> float:
     """ρ*(q); inf outside the dual set (slack 1e-9)."""
 
 
 @generic
-def risk_project(rho: Any, q: np.ndarray) -> None:
+def risk_project(rho: Risk, q: np.ndarray) -> None:
     """Nearest point of the dual set, in place."""
 
 
 @generic
-def risk_outer(rho: Any, n: int) -> Any:
+def risk_outer(rho: Risk, n: int) -> Any:
     """The scalar outer function f of ρ(u) = min_c c + mean_i f(u_i − c)."""
 
 
 @generic
-def risk_cap(rho: Any, n: int) -> float:
+def risk_cap(rho: Risk, n: int) -> float:
     """Largest weight a single q_i may have."""
 
 
 @generic
-def risk_is_support(rho: Any) -> bool:
+def risk_is_support(rho: Risk) -> bool:
     """Whether ρ* is zero on the dual set, so that ρ(u) is the largest ⟨q, u⟩ over it."""
 
 
 @generic
-def risk_is_capped(rho: Any) -> bool:
+def risk_is_capped(rho: Risk) -> bool:
     """Whether the dual set is all of the simplex with q_i ≤ `risk_cap`, and ρ* zero on it."""
 
 

@@ -2,10 +2,11 @@
 # mypy: disable-error-code="empty-body"
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Risk
 from xrisk.compile import kernel
 from xrisk.functions.ambiguity import ChiSquareBallRisk, KLBallRisk, WithMasses
 from xrisk.functions.reweighting import (
@@ -53,7 +54,7 @@ class Standard(NamedTuple):
 
 
 @generic
-def worst(rho: Any, v: np.ndarray, mu: float, near: tuple[float, ...] = ()) -> Worst:
+def worst(rho: Risk, v: np.ndarray, mu: float, near: tuple[float, ...] = ()) -> Worst:
     """The worst case of ρ at values v (n,), smoothed by μ ≥ 0; ``near`` of an earlier answer makes it faster.
 
     A safeguarded Newton method solves an equation in one unknown in a few steps of O(n) operations each.
@@ -69,7 +70,7 @@ def worst(rho: Any, v: np.ndarray, mu: float, near: tuple[float, ...] = ()) -> W
 
 
 @generic
-def worst_under(risk: Any, p: np.ndarray, v: np.ndarray, mu: float, near: tuple[float, ...]) -> Worst:
+def worst_under(risk: Risk, p: np.ndarray, v: np.ndarray, mu: float, near: tuple[float, ...]) -> Worst:
     """`worst` of values with masses p (n,), or with equal ones (size 0)."""
 
 
@@ -78,7 +79,7 @@ def worst_under(risk: Any, p: np.ndarray, v: np.ndarray, mu: float, near: tuple[
 @worst.of(ChiSquareRiskA)
 @worst.of(ChiSquareBallRisk)
 @worst.of(CVaRRisk)
-def _(rho: Any, v: np.ndarray, mu: float, near: tuple[float, ...] = ()) -> Worst:
+def _(rho: Risk, v: np.ndarray, mu: float, near: tuple[float, ...] = ()) -> Worst:
     return worst_under(rho, np.empty(0), v, float(mu), near)
 
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from xrisk.annotations import Loss, Outer
 from xrisk.compile import kernel
 from xrisk.functions.loss import (
     HingeLoss,
@@ -40,13 +41,13 @@ formula = njit(**STRICT, forceinline=False)
 class Piecewise(NamedTuple):
     """A loss of lines and parabolas."""
 
-    loss: Any = HingeLoss()
+    loss: Loss = HingeLoss()
 
 
 class PiecewiseOuter(NamedTuple):
     """An outer function of lines and parabolas."""
 
-    f: Any = CVaRHinge()
+    f: Outer = CVaRHinge()
 
 
 @generic
@@ -59,7 +60,7 @@ def smooth_outer(f, u, mu):
     """(slope, curvature) of the approximation."""
 
 
-def smoothable_loss(loss: Any) -> Any:
+def smoothable_loss(loss: Loss) -> Any:
     """The loss, wrapped if it is made of lines and parabolas."""
     kinked = type(loss) in loss_kink.table and not loss_is_affine(loss)
     return Piecewise(loss) if kinked or type(loss) in loss_piece.table else loss
@@ -80,7 +81,7 @@ def _(loss):
     return loss.loss
 
 
-def smoothable_outer(f: Any) -> Any:
+def smoothable_outer(f: Outer) -> Any:
     """The outer function, wrapped if it is made of lines and parabolas."""
     return PiecewiseOuter(f) if outer_is_piece(f) else f
 

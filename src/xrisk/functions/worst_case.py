@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Vector
 from xrisk.compile import kernel
 from xrisk.functions.ambiguity import excess_case, tail_case, tilted_case
 from xrisk.functions.parameters import non_negative, require, share
@@ -36,7 +37,7 @@ def worst_case(
     radius: float | None = None,
     strength: float | None = None,
     spectrum: Any = None,
-    sample_weight: Any = None,
+    sample_weight: Vector = None,
 ) -> WorstCase:
     """The largest expectation of the losses over distributions q near the observed one, and the q that attains it.
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numba.extending import register_jitable
 
+from xrisk.annotations import Spec
 from xrisk.compile import kernel, specialise
 from xrisk.data.products import column_squares, row_gram, sampled_rows, stored_numbers
 from xrisk.data.rows import add_row, frozen, row_count, row_size
@@ -120,7 +121,7 @@ def _(g, visitor, at, share):
     return done._replace(coefs=by_row(g.index, done.coefs, model_rows(g.model))) if share.size else done
 
 
-def _walk(g: Groups, visitor: Any, at: Scores, share: np.ndarray) -> Walk:
+def _walk(g: Groups, visitor: Spec, at: Scores, share: np.ndarray) -> Walk:
     """The walk, what is left on the rows being kept by place."""
     positions, sizes, scores = int(g.offsets[-1]), np.diff(g.offsets), model_scores(g.model)
     edges, scale = borders(positions, 0.5 * scores), share / sizes[: share.size]

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
+from xrisk.annotations import Spec
 from xrisk.data.products import scaled_norms
 from xrisk.data.rows import fetch_row, row_size
 from xrisk.inner.layout import Equal, InOrder, check_index, check_weight, pooled_index, row_at, weight_at
@@ -68,7 +69,7 @@ def new_rows(model, places):
 class Groups(NamedTuple):
     """Mean loss of a model in each group; block i holds the ``dim`` groups from i·dim on."""
 
-    model: Any = LinearModel()
+    model: Spec = LinearModel()
     offsets: np.ndarray = np.zeros(1, dtype=np.int64)  # (groups + 1,): group i is positions offsets[i]:offsets[i+1]
     index: Any = InOrder()
     weight: Any = Equal()

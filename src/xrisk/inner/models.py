@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
+from xrisk.annotations import Loss, Rows, Spec
 from xrisk.data.rows import (
     Dense,
     add_row,
@@ -121,9 +122,9 @@ def model_scores(model):
 class LinearModel(NamedTuple):
     """ℓ(⟨x_k, w⟩, y_k): one score per row."""
 
-    rows: Any = Dense()
+    rows: Rows = Dense()
     target: np.ndarray = np.zeros(0)  # (rows,)
-    loss: Any = Logistic()
+    loss: Loss = Logistic()
 
     def check(self) -> None:
         """Refuse what is no loss of one score, and targets that it is not defined for."""
@@ -138,10 +139,10 @@ class LinearModel(NamedTuple):
 class SoftmaxModel(NamedTuple):
     """ℓ(W x_k, y_k): a score per class; w holds the rows of W one after another."""
 
-    rows: Any = Dense()
+    rows: Rows = Dense()
     target: np.ndarray = np.zeros(0, dtype=np.int64)  # (rows,), classes 0, …, K−1
     n_classes: int = 2
-    loss: Any = Multinomial()
+    loss: Loss = Multinomial()
 
     def check(self) -> None:
         """Refuse what is no loss of many scores, and targets that are no classes."""
@@ -327,7 +328,7 @@ def _(model):
     return middle if abs(middle) > FAR_TARGETS * float(np.mean(np.abs(y - middle))) else 0.0
 
 
-def with_less_target(model: Any, centre: float) -> Any:
+def with_less_target(model: Spec, centre: float) -> Any:
     """The same model, all targets less ``centre``."""
     return model._replace(target=frozen(np.subtract(model.target, centre, dtype=np.float64)))
 

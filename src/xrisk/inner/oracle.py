@@ -7,11 +7,12 @@ for methods that remember each. `tail_value` and its slopes compare a row i with
 threshold s that a method keeps for each i: gᵢ(w) = min over s of gᵢ(w, s), and only gᵢ(w, s) has unbiased samples.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba.extending import register_jitable
 
+from xrisk.annotations import Inner
 from xrisk.generic import generic
 
 
@@ -189,13 +190,13 @@ def sample_parts(g, size, count):
     return group, first, share
 
 
-def part_count(g: Any, size: int) -> int:
+def part_count(g: Inner, size: int) -> int:
     """Number of parts of ``size`` samples; the last one of every gᵢ may be shorter."""
     ranges = (sample_range(g, i) for i in range(inner_count(g)))
     return sum(-(-int(high - low) // size) for low, high in ranges)
 
 
-def shared_count(g: Any) -> int:
+def shared_count(g: Inner) -> int:
     """Number of samples of each gᵢ where all have as many, so that the j-th of every one is a sample of g; else 0.
 
     0 as well where samples cannot be had by their numbers, and of blocks of several components.

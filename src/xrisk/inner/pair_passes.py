@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
+from xrisk.annotations import Spec
 from xrisk.compile import kernel, specialise
 from xrisk.data.products import row_adjoint, row_block, row_tiles, sampled_rows
 from xrisk.data.rows import frozen, row_count
@@ -88,7 +89,7 @@ class PairScores(NamedTuple):
     factor: np.ndarray  # (n,)
 
 
-def _of_pairs(g: Pairs, visitor: Any, at: Scores) -> PairScores:
+def _of_pairs(g: Pairs, visitor: Spec, at: Scores) -> PairScores:
     """What the visitor asks for; the scores stand where it does not."""
     i, j = g.outer, g.inner
     scores = directions = sizes = free_entries = g.side * at.z[i, 0], g.side * at.z[j, 0]
@@ -133,7 +134,7 @@ def _(g, visitor, at, share):
 
 
 def walk_tiles(
-    g: Pairs, visitor: Any, scores: PairScores, at: tuple[int, int, int, int], share: np.ndarray, into: tuple[Any, ...]
+    g: Pairs, visitor: Spec, scores: PairScores, at: tuple[int, int, int, int], share: np.ndarray, into: tuple[Any, ...]
 ) -> None:
     """Look at the pairs of rows i0 ≤ i < i1 and j0 ≤ j < j1, adding to sums (n, 4), up (n,) and down (m,)."""
     i0, i1, j0, j1 = at
@@ -309,7 +310,7 @@ def _(g, visitor, at, share, curvatures, H):
             H += X.T @ (down[tile, None] * X)
 
 
-def _gradients(g: Pairs, visitor: Any, at: Scores) -> Iterator[tuple[slice, np.ndarray]]:
+def _gradients(g: Pairs, visitor: Spec, at: Scores) -> Iterator[tuple[slice, np.ndarray]]:
     """∇gᵢ, stretch by stretch of the rows i."""
     centre, scale, scores = _centre(g), g.side / g.inner.size, _of_pairs(g, LossValues(), at)
     for part in row_tiles(g.outer.size, centre.size):
@@ -320,7 +321,7 @@ def _gradients(g: Pairs, visitor: Any, at: Scores) -> Iterator[tuple[slice, np.n
 
 
 def _weighted(
-    g: Pairs, visitor: Any, at: PairScores, part: slice, centre: np.ndarray, weighing: Weighing
+    g: Pairs, visitor: Spec, at: PairScores, part: slice, centre: np.ndarray, weighing: Weighing
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The rows i of ``part`` (part, d), their weights times the rows j (part, d), and the sums of these weights."""
     X = row_block(g.rows, g.outer[part]) - centre

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Loss, Rows
 from xrisk.data.products import row_adjoint, row_scores, scaled_norms, with_intercept
 from xrisk.data.rows import (
     Dense,
@@ -92,10 +93,10 @@ class Pairs(NamedTuple):
     True
     """
 
-    rows: Any = Dense()
+    rows: Rows = Dense()
     outer: np.ndarray = np.zeros(0, dtype=np.int64)  # (n,)
     inner: np.ndarray = np.zeros(0, dtype=np.int64)
-    loss: Any = Logistic()
+    loss: Loss = Logistic()
     side: float = 1.0
     sampling: Any = BatchEach()
 
@@ -245,7 +246,7 @@ def _centre(g: Pairs) -> np.ndarray:
     return row_adjoint(g.rows, np.bincount(g.inner, minlength=row_count(g.rows))[:, None] / g.inner.size)[0]
 
 
-def _distances(rows: Any, centre: np.ndarray) -> np.ndarray:
+def _distances(rows: Rows, centre: np.ndarray) -> np.ndarray:
     """‖x − centre‖² of every row."""
     squares = scaled_norms(rows, np.ones(centre.size)) ** 2
     return np.maximum(squares - 2.0 * row_scores(rows, centre[None, :])[:, 0] + float(centre @ centre), 0.0)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
+from xrisk.annotations import Inner
 from xrisk.data.products import centred_rows, column_means, row_adjoint, row_scores, with_intercept
 from xrisk.data.rows import WithIntercept, row_count
 from xrisk.generic import generic
@@ -185,7 +186,7 @@ def less_target(g, centre):
     """The same inner functions, all targets less ``centre``."""
 
 
-def centred(g: Any, centre: np.ndarray | None = None) -> tuple[Any, np.ndarray]:
+def centred(g: Inner, centre: np.ndarray | None = None) -> tuple[Any, np.ndarray]:
     """The inner functions with columns and targets far from zero centred, and the centre (d,); one given, if it is.
 
     Where the last column is that of an intercept which is free to move, this is the same problem: the intercept takes
@@ -214,7 +215,7 @@ def from_centred(centre: np.ndarray, x: np.ndarray) -> np.ndarray:
     return w
 
 
-def far_means(g: Any) -> np.ndarray:
+def far_means(g: Inner) -> np.ndarray:
     """What `centred` takes out: of columns and targets that are far from zero beside how much they vary."""
     rows, centre = pass_rows(g), np.zeros(inner_size(g))
     if score_count(g) > 1 or not with_intercept(rows):
@@ -239,24 +240,24 @@ def _(g):
     return g
 
 
-def walks(g: Any) -> bool:
+def walks(g: Inner) -> bool:
     """Whether full passes over the inner functions are known."""
     return bool(walk.implemented(as_linear_groups(g)))
 
 
-def scores_at(g: Any, w: np.ndarray) -> np.ndarray:
+def scores_at(g: Inner, w: np.ndarray) -> np.ndarray:
     """The scores (rows, scores) of all rows at w (d,)."""
     if not w.any():  # where runs start: no need to read the rows
         return np.zeros((row_count(pass_rows(g)), score_count(g)))
     return row_scores(pass_rows(g), np.ascontiguousarray(w, dtype=np.float64).reshape(score_count(g), -1))
 
 
-def adjoint(g: Any, coefs: np.ndarray) -> np.ndarray:
+def adjoint(g: Inner, coefs: np.ndarray) -> np.ndarray:
     """Σ (what a walk left on row k)·row k: (d,)."""
     return row_adjoint(pass_rows(g), coefs[: score_count(g)].T).reshape(-1)
 
 
-def scores_only(g: Any, z: np.ndarray) -> Scores:
+def scores_only(g: Inner, z: np.ndarray) -> Scores:
     """Scores that neither move nor err."""
     return Scores(z, z, z[:, 0], z[:, 0], np.ones(inner_count(g) * inner_dim(g)))
 
@@ -264,18 +265,18 @@ def scores_only(g: Any, z: np.ndarray) -> Scores:
 NO_SHARE = np.zeros(0)
 
 
-def values_by_walk(g: Any, w: np.ndarray, out: np.ndarray) -> None:
+def values_by_walk(g: Inner, w: np.ndarray, out: np.ndarray) -> None:
     """Write gᵢ(w) for all i into ``out`` (n, m): `exact_values` of a geometry."""
     out[:] = walk(g, LossValues(), scores_only(g, scores_at(g, w)), NO_SHARE).sums[:, 0].reshape(out.shape)
 
 
-def vjp_by_walk(g: Any, w: np.ndarray, y: np.ndarray, grad: np.ndarray) -> None:
+def vjp_by_walk(g: Inner, w: np.ndarray, y: np.ndarray, grad: np.ndarray) -> None:
     """Add Σᵢ Jᵢ(w)ᵀ yᵢ to ``grad`` (d), y of shape (n, m): `exact_vjp` of a geometry."""
     at = scores_only(g, scores_at(g, w))
     grad += adjoint(g, walk(g, LossValues(), at, np.ascontiguousarray(y, dtype=np.float64).reshape(-1)).coefs)
 
 
-def jacobians_by_walk(g: Any, w: np.ndarray, out: np.ndarray) -> None:
+def jacobians_by_walk(g: Inner, w: np.ndarray, out: np.ndarray) -> None:
     """Write Jᵢ(w) for all i into ``out`` (n, m, d): `exact_jacobians` of a geometry."""
     out[:] = jacobian(g, SmoothedTerms(0.0), scores_only(g, scores_at(g, w))).reshape(out.shape)
 

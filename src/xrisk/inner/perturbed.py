@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Rows
 from xrisk.data.rows import Dense, WithIntercept, add_row, frozen, row_count, row_size
 from xrisk.functions.loss import MarginLoss
 from xrisk.functions.parameters import require
@@ -113,7 +114,7 @@ class Perturbed(NamedTuple):
     0.693147
     """
 
-    rows: Any = Dense()
+    rows: Rows = Dense()
     target: np.ndarray = np.zeros(0)  # (n,)
     noise: Any = Gaussian()
 

@@ -1,9 +1,10 @@
 """Every row an inner function of its own: gᵢ(w) = ℓᵢ(w), for risks over single rows."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Spec
 from xrisk.data.products import scaled_norms
 from xrisk.data.rows import fetch_row, row_size
 from xrisk.inner.groups import Groups, new_rows
@@ -62,7 +63,7 @@ class Samples(NamedTuple):
     3.0486
     """
 
-    model: Any = LinearModel()
+    model: Spec = LinearModel()
 
     def check(self) -> None:
         """Refuse data without rows, and targets that are not one for each row."""

@@ -1,9 +1,10 @@
 """Inner functions less a common threshold: gᵢ(w) − c with the variable (w, c)."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Inner
 from xrisk.inner.groups import Groups
 from xrisk.inner.oracle import (
     batch_value,
@@ -34,7 +35,7 @@ from xrisk.inner.oracle import (
 class Shifted(NamedTuple):
     """gᵢ(w) − c, where x = (w, c)."""
 
-    inner: Any = Groups()
+    inner: Inner = Groups()
 
 
 @inner_count.of(Shifted)

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Loss
 from xrisk.compile import kernel, specialise
 from xrisk.data.threads import borders, give_way, in_parts
 from xrisk.functions.loss import ExponentialLoss, HingeLoss, Squared, SquaredHinge, loss_terms
@@ -26,7 +27,7 @@ def pair_terms(loss, ahead, behind, share, weight):
     """`PairTerms` of scores ``ahead`` (n,) and ``behind`` (m,), with shares (n,) and weights (m,)."""
 
 
-def sums_by_order(loss: Any) -> bool:
+def sums_by_order(loss: Loss) -> bool:
     """Whether `pair_terms` of a loss take O(n log n), not a look at every pair."""
     return type(loss) in pair_terms.table
 

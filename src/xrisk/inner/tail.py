@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Loss
 from xrisk.data.products import row_adjoint
 from xrisk.data.rows import add_rows, fetch_row, row_count, rows_dot
 from xrisk.functions.loss import loss_domain, loss_lipschitz, loss_slope, loss_value
@@ -293,7 +294,7 @@ class Corner(NamedTuple):
     share: np.ndarray  # (n,) what each row i counts, summing to one
 
 
-def corner(loss: Any, ahead: np.ndarray, behind: np.ndarray, low: float, top: float) -> Corner:
+def corner(loss: Loss, ahead: np.ndarray, behind: np.ndarray, low: float, top: float) -> Corner:
     """Mean of ℓ(aheadᵢ − behindⱼ) over the ``low`` lowest i and the ``top`` highest j, a number of either in part.
 
     As ℓ does not increase, these are the weights qᵢ pⱼ of the worst case: F = Σ qᵢ pⱼ ℓᵢⱼ. O(n log n) for hinges, O(n)

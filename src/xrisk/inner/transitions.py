@@ -1,9 +1,10 @@
 """Bellman residuals: gₛ(w) = φₛᵀ w − E[r + γ φ_{s′}ᵀ w], s′ drawn from the transitions of state s."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Spec
 from xrisk.data.rows import Dense, frozen
 from xrisk.functions.loss import AffineLoss
 from xrisk.functions.parameters import require
@@ -93,7 +94,7 @@ class Transitions(NamedTuple):
     """
 
     features: np.ndarray = np.zeros((1, 1))
-    law: Any = Simulated()
+    law: Spec = Simulated()
     discount: float = 0.9
     mean_rows: np.ndarray = np.zeros((1, 1))
     mean_reward: np.ndarray = np.zeros(1)
@@ -155,7 +156,7 @@ def _(law, features, discount):
     return _largest_stored(law, features, discount * sizes.repeat(sizes) * law.probability)
 
 
-def _largest_stored(law: Any, features: np.ndarray, scales: np.ndarray) -> float:
+def _largest_stored(law: Spec, features: np.ndarray, scales: np.ndarray) -> float:
     """The largest ‖φᵢ − scale·φⱼ‖ over the stored transitions; none follows the end of an episode."""
     states = np.arange(law.starts.size - 1).repeat(np.diff(law.starts))
     scales = np.where(law.successors >= 0, scales, 0.0)

@@ -8,15 +8,17 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import accuracy_score, mean_absolute_error, mean_squared_error, root_mean_squared_error
 
+from xrisk.annotations import Vector
+
 Metric = Callable[..., float]
 MIN_GROUP_SIZE = 30  # rows; of fewer a score is mostly chance
 
 
-def _negative(error: Callable[..., float], y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
+def _negative(error: Callable[..., float], y_true: Vector, y_pred: Vector, *, sample_weight: Vector = None) -> float:
     return -float(error(y_true, y_pred, sample_weight=sample_weight))
 
 
-def _balanced_accuracy(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
+def _balanced_accuracy(y_true: Vector, y_pred: Vector, *, sample_weight: Vector = None) -> float:
     """Mean accuracy over the classes present in the rows."""
     y_true, right = np.asarray(y_true), np.asarray(y_true) == np.asarray(y_pred)
     codes = np.unique(y_true, return_inverse=True)[1]
@@ -25,7 +27,7 @@ def _balanced_accuracy(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -
     return float(np.mean(np.bincount(codes, weight * right)[total > 0.0] / total[total > 0.0]))
 
 
-def _neg_log_loss(y_true: Any, y_pred: Any, *, sample_weight: Any = None, classes: Any = None) -> float:
+def _neg_log_loss(y_true: Vector, y_pred: Vector, *, sample_weight: Vector = None, classes: Any = None) -> float:
     """Mean log probability of the true class; ``classes`` because the rows of a group may lack one."""
     classes = np.unique(y_true) if classes is None else classes
     probability = _probabilities(y_pred, len(classes))
@@ -34,7 +36,7 @@ def _neg_log_loss(y_true: Any, y_pred: Any, *, sample_weight: Any = None, classe
     return float(np.average(np.log(np.maximum(own, np.finfo(np.float64).eps)), weights=sample_weight))
 
 
-def _probabilities(y_pred: Any, n_classes: int) -> np.ndarray:
+def _probabilities(y_pred: Vector, n_classes: int) -> np.ndarray:
     try:
         found = np.asarray(y_pred, dtype=np.float64)
     except ValueError as error:
@@ -108,7 +110,7 @@ def least_size(min_group_size: Any) -> int:
     return int(min_group_size)
 
 
-def same_length(y_true: Any, y_pred: Any) -> tuple[np.ndarray, np.ndarray]:
+def same_length(y_true: Vector, y_pred: Vector) -> tuple[np.ndarray, np.ndarray]:
     """Truth and predictions as arrays, at least one row."""
     y_true, y_pred = np.asarray(y_true), np.asarray(y_pred)
     if y_true.ndim == 0 or y_pred.ndim == 0 or len(y_true) != len(y_pred):
@@ -125,7 +127,7 @@ def refuse_nan(metric: str | Metric, **arrays: np.ndarray) -> None:
             raise ValueError(f"{name} must hold no NaN for metric={metric!r}, got {np.isnan(array).sum()} of them")
 
 
-def weights_of(sample_weight: Any, n: int) -> np.ndarray:
+def weights_of(sample_weight: Vector, n: int) -> np.ndarray:
     """Weights of n values, the largest of them 1."""
     weight = array_of_numbers("sample_weight", sample_weight)
     if weight.shape != (n,) or not (np.isfinite(weight) & (weight >= 0.0)).all():

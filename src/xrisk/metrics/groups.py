@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.metrics import accuracy_score
 
+from xrisk.annotations import Labels, Vector
 from xrisk.data.grouping import encode_groups
 from xrisk.metrics.arguments import (
     MIN_GROUP_SIZE,
@@ -25,10 +26,10 @@ from xrisk.metrics.report import GroupReport, GroupRow
 
 
 def group_report(
-    y_true: Any,
-    y_pred: Any,
+    y_true: Vector,
+    y_pred: Vector,
     *,
-    groups: Any,
+    groups: Labels,
     metric: str | Metric = "accuracy",
     losses: Any = None,
     weights: Any = None,

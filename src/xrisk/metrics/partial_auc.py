@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import make_scorer
 
+from xrisk.annotations import Vector
 from xrisk.metrics.counting import between, classes_apart, twice_won
 from xrisk.metrics.roc import (
     area_inside,
@@ -22,13 +23,13 @@ MERGED = 20  # ratio of the class sizes from which binary searches for the fewer
 
 
 def partial_auc_score(
-    y_true: Any,
-    y_score: Any,
+    y_true: Vector,
+    y_score: Vector,
     *,
     min_tpr: float = 0.0,
     max_fpr: float = 1.0,
     method: str = "area",
-    sample_weight: Any = None,
+    sample_weight: Vector = None,
     pos_label: Any = None,
 ) -> float:
     """∫₀^max_fpr [TPR(f) − min_tpr]₊ df / ((1 − min_tpr) max_fpr): the share of the region under the ROC curve.
@@ -123,7 +124,7 @@ def partial_auc_scorer(
     return make_scorer(partial_auc_score, response_method=("decision_function", "predict_proba"), **options)
 
 
-def method_of(method: Any, min_tpr: float, sample_weight: Any) -> Callable[..., float]:
+def method_of(method: Any, min_tpr: float, sample_weight: Vector) -> Callable[..., float]:
     """The score of blocks of this name; refuses arguments that it does not take."""
     if not isinstance(method, str) or method not in OF_BLOCKS:
         raise ValueError(f"method must be one of {', '.join(OF_BLOCKS)}, got {method!r}")

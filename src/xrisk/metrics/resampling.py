@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Vector
 from xrisk.metrics.arguments import is_count, is_number
 from xrisk.metrics.intervals import middle
 from xrisk.metrics.partial_auc import method_of
@@ -20,8 +21,8 @@ class PartialAUCDifference(NamedTuple):
 
 
 def partial_auc_interval(
-    y_true: Any,
-    y_score: Any,
+    y_true: Vector,
+    y_score: Vector,
     *,
     min_tpr: float = 0.0,
     max_fpr: float = 1.0,
@@ -29,7 +30,7 @@ def partial_auc_interval(
     confidence: float = 0.95,
     n_resamples: int = 1000,
     random_state: int | np.random.Generator | None = None,
-    sample_weight: Any = None,
+    sample_weight: Vector = None,
     pos_label: Any = None,
 ) -> tuple[float, float]:
     """Percentiles (1 ± confidence)/2 of the partial AUC when the rows of each class are resampled.
@@ -74,8 +75,8 @@ def partial_auc_interval(
 
 
 def partial_auc_difference(
-    y_true: Any,
-    y_score: Any,
+    y_true: Vector,
+    y_score: Vector,
     other_score: Any,
     *,
     min_tpr: float = 0.0,
@@ -84,7 +85,7 @@ def partial_auc_difference(
     confidence: float = 0.95,
     n_resamples: int = 1000,
     random_state: int | np.random.Generator | None = None,
-    sample_weight: Any = None,
+    sample_weight: Vector = None,
     pos_label: Any = None,
 ) -> PartialAUCDifference:
     """partial AUC(y_score) − partial AUC(other_score), with an interval from resamples that both scores share.

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Vector
 from xrisk.metrics.arguments import array_of_numbers, is_number, weights_of
 from xrisk.metrics.counting import block_sums
 
@@ -28,12 +29,12 @@ class RocRegion(NamedTuple):
 
 
 def roc_region(
-    y_true: Any,
-    y_score: Any,
+    y_true: Vector,
+    y_score: Vector,
     *,
     min_tpr: float = 0.0,
     max_fpr: float = 1.0,
-    sample_weight: Any = None,
+    sample_weight: Vector = None,
     pos_label: Any = None,
 ) -> RocRegion:
     """The ROC curve, and the polygon {(f, t): min_tpr ≤ t ≤ TPR(f), f ≤ max_fpr} under it, for pictures.
@@ -172,7 +173,9 @@ def blocks_of(scores: np.ndarray) -> tuple[np.ndarray, int]:
     return block, int(number[-1]) + 1
 
 
-def ranked_rows(y_true: Any, y_score: Any, sample_weight: Any, pos_label: Any, *, name: str = "y_score") -> RankedRows:
+def ranked_rows(
+    y_true: Vector, y_score: Vector, sample_weight: Vector, pos_label: Any, *, name: str = "y_score"
+) -> RankedRows:
     """The arguments of a score of rankings, checked; ``name`` is what the scores are called."""
     scores, positive = scores_of(name, y_score), _positives(_column("y_true", y_true), pos_label)
     if len(scores) != len(positive):

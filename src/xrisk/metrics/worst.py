@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import make_scorer
 
+from xrisk.annotations import Labels, Vector
 from xrisk.data.grouping import encode_groups
 from xrisk.functions.parameters import counted
 from xrisk.metrics.arguments import (
@@ -26,12 +27,12 @@ from xrisk.metrics.arguments import (
 
 
 def worst_group_score(
-    y_true: Any,
-    y_pred: Any,
+    y_true: Vector,
+    y_pred: Vector,
     *,
-    groups: Any,
+    groups: Labels,
     metric: str | Metric = "accuracy",
-    sample_weight: Any = None,
+    sample_weight: Vector = None,
     greater_is_better: bool = True,
     min_group_size: int = MIN_GROUP_SIZE,
 ) -> float:
@@ -161,7 +162,7 @@ def worst_group_scorer(
     return scorer.set_score_request(groups=True)
 
 
-def cvar(values: Any, alpha: float, sample_weight: Any = None) -> float:
+def cvar(values: Any, alpha: float, sample_weight: Vector = None) -> float:
     """The mean of the largest fraction ``alpha`` of ``values``; the value at the boundary counts partially.
 
     Parameters

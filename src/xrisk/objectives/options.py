@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from xrisk.annotations import Frame
 from xrisk.applications import LOSSES
 from xrisk.applications.arguments import divergences_that_take
 from xrisk.functions.parameters import counted
@@ -64,13 +65,13 @@ class KnownRows(NamedTuple):
 
     X: np.ndarray  # (n, d) encoded
     y: np.ndarray  # (n,)
-    frame: Any
+    frame: Frame
     unknown: list[str]  # the other classes
     notes: tuple[str, ...]
 
 
 def known_rows(
-    fitted: TableModel, frame: Any, y: np.ndarray, classes: Sequence[Any] | np.ndarray, options: dict[str, Any]
+    fitted: TableModel, frame: Frame, y: np.ndarray, classes: Sequence[Any] | np.ndarray, options: dict[str, Any]
 ) -> KnownRows:
     """The rows of these classes; refuses a table that has none."""
     known = np.isin(y, list(classes))

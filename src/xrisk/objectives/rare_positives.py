@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from xrisk.annotations import Estimator, Frame
 from xrisk.estimators import GroupDROClassifier, PartialAUCClassifier, TwoWayPartialAUCClassifier
 from xrisk.estimators.parameters import SURROGATES
 from xrisk.functions.parameters import counted
@@ -41,7 +42,7 @@ class RarePositives:
         What the negative and the positive class are called. The targets of the rows say which are positive.
     """
 
-    model: Any
+    model: Estimator
     classes: tuple[str, str] = ("False", "True")
 
     title: ClassVar[str] = "Rare positives"
@@ -76,13 +77,13 @@ class RarePositives:
             "ranking": ranking._replace(warning="Ranking: {}.", refusal=refusal),
         }
 
-    def measure(self, model: Any, part: Part) -> float:
+    def measure(self, model: Estimator, part: Part) -> float:
         return partial_auc_score(part.y, model.decision_function(part.X), **self.ranked.region())
 
     def value(self, measured: float) -> float:
         return measured
 
-    def judge(self, model: Any, part: Part) -> RankingScore:
+    def judge(self, model: Estimator, part: Part) -> RankingScore:
         return judge_ranking(part.y, model.decision_function(part.X), self.ranked)
 
     def verdict(self, arms: Sequence[Arm], part: Part) -> Verdict:
@@ -163,7 +164,7 @@ class RarePositives:
         return {"ranked": self.ranked}
 
 
-def logistic_plans(model: Any, train: Part) -> dict[str, Plan]:
+def logistic_plans(model: Estimator, train: Part) -> dict[str, Plan]:
     """Plain and balanced logistic regression, with the limits of the model.
 
     With alpha = 1 the mean over the groups is minimised: all rows are one group, or each class is one.
@@ -279,7 +280,7 @@ def ask(options: dict[str, Any], prepared: Prepared) -> Question:
     return ranking_question(RarePositives(model, classes), prepared, options, note)
 
 
-def evaluate(fitted: TableModel, frame: Any, y: np.ndarray, options: dict[str, Any]) -> Evaluation:
+def evaluate(fitted: TableModel, frame: Frame, y: np.ndarray, options: dict[str, Any]) -> Evaluation:
     """The partial AUC, with its interval, of a model on another table; rows of other classes are left out."""
     ranked: Any = fitted.ranked
     rows = known_rows(fitted, frame, y, (ranked.negative, ranked.positive), options)

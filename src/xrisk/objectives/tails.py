@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.metrics import accuracy_score, r2_score
 
+from xrisk.annotations import Estimator, Matrix
 from xrisk.applications import LOSSES
 from xrisk.applications.arguments import by_name
 from xrisk.functions import loss_value
@@ -40,7 +41,7 @@ class TailScore(NamedTuple):
         return {name: finite(value) for name, value in self._asdict().items() if name not in ("losses", "groups")}
 
 
-def row_losses(model: Any, X: Any, y: np.ndarray) -> np.ndarray:
+def row_losses(model: Estimator, X: Matrix, y: np.ndarray) -> np.ndarray:
     """The loss (n,) of each row that the model was trained on; classes must be ones it knows."""
     codes = np.searchsorted(model.classes_, y) if is_classifier(model) else None
     if codes is not None and hasattr(model, "predict_log_proba"):
@@ -51,8 +52,8 @@ def row_losses(model: Any, X: Any, y: np.ndarray) -> np.ndarray:
 
 
 def judge_tail(
-    model: Any,
-    X: Any,
+    model: Estimator,
+    X: Matrix,
     y: np.ndarray,
     groups: np.ndarray | None = None,
     *,
@@ -122,7 +123,9 @@ class RowsFound(NamedTuple):
     half: float  # the least share of the training rows that has half of the weight
 
 
-def heavy_rows(model: Any, aside: np.ndarray, train: Part, numbers: np.ndarray, most: int) -> tuple[HeavyRow, ...]:
+def heavy_rows(
+    model: Estimator, aside: np.ndarray, train: Part, numbers: np.ndarray, most: int
+) -> tuple[HeavyRow, ...]:
     """The training rows of largest weight; ``aside`` are those that another model sets aside."""
     rows, weights = model.heaviest_rows(most)
     X, y = train.X[rows], train.y[rows]

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from xrisk.annotations import Estimator
 from xrisk.estimators import PNormPushClassifier
 from xrisk.objectives import rare_positives as ranking
 from xrisk.objectives.options import POSITIVE, model_of
@@ -38,7 +39,7 @@ class TopOfRanking:
         False positive rates above it do not count.
     """
 
-    model: Any
+    model: Estimator
     classes: tuple[str, str] = ("False", "True")
     max_fpr: float = TOP
 

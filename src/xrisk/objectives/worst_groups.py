@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import clone
 
+from xrisk.annotations import Estimator, Frame
 from xrisk.applications import DIVERGENCES
 from xrisk.applications.arguments import divergences_that_take
 from xrisk.estimators import GroupDROClassifier, GroupDRORegressor
@@ -62,7 +63,7 @@ class WorstGroups:
         Groups of fewer rows are left out of choice and verdict.
     """
 
-    model: Any
+    model: Estimator
     scored_by: str | None = None
     min_group_size: int = MIN_GROUP_SIZE
 
@@ -103,7 +104,7 @@ class WorstGroups:
             "robust": robust._replace(shows_bounds=True, warning="Among the training rows {}."),
         }
 
-    def measure(self, model: Any, part: Part) -> GroupReport:
+    def measure(self, model: Estimator, part: Part) -> GroupReport:
         return judge(model, *part, score=self.score, min_group_size=self.min_group_size)
 
     judge = measure
@@ -287,7 +288,7 @@ def ask(options: dict[str, Any], prepared: Prepared) -> Question:
     return whole._replace(settings={**whole.settings, "groups": list(groups)})
 
 
-def evaluate(fitted: TableModel, frame: Any, y: np.ndarray, options: dict[str, Any]) -> Evaluation:
+def evaluate(fitted: TableModel, frame: Frame, y: np.ndarray, options: dict[str, Any]) -> Evaluation:
     """The score of every group of another table."""
     groups = group_names(fitted.encoding.group_labels(frame), len(frame))
     score, least = score_for(fitted.model, options["metric"]), options["min_group_size"]

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import clone
 
+from xrisk.annotations import Estimator, Frame
 from xrisk.applications import AMBIGUITIES
 from xrisk.estimators import DROClassifier, DRORegressor
 from xrisk.estimators.samples import RADIUS, concentration
@@ -80,7 +81,7 @@ class WorstRows:
         The numbers of the training rows in the list of the heaviest; by default 0, 1, ….
     """
 
-    model: Any
+    model: Estimator
     min_group_size: int = MIN_GROUP_SIZE
     row_numbers: np.ndarray | None = None
 
@@ -112,13 +113,13 @@ class WorstRows:
             "trimmed": Plan("Trimmed", "the same after the rows of largest loss are set aside", 5.0, trimmed),
         }
 
-    def measure(self, model: Any, part: Part) -> float:
+    def measure(self, model: Estimator, part: Part) -> float:
         return cvar(row_losses(model, part.X, part.y), TAIL)
 
     def value(self, measured: float) -> float:
         return -measured
 
-    def judge(self, model: Any, part: Part) -> TailScore:
+    def judge(self, model: Estimator, part: Part) -> TailScore:
         groups = part.groups if np.unique(part.groups).size > 1 else None
         return judge_tail(model, part.X, part.y, groups, aside=self.aside, min_group_size=self.min_group_size)
 
@@ -296,7 +297,7 @@ def check(given: list[str], options: dict[str, Any]) -> None:
             raise ValueError(f"--{name} goes with --ambiguity {' or '.join(takers)}, not with {word}")
 
 
-def evaluate(fitted: TableModel, frame: Any, y: np.ndarray, options: dict[str, Any]) -> Evaluation:
+def evaluate(fitted: TableModel, frame: Frame, y: np.ndarray, options: dict[str, Any]) -> Evaluation:
     """The tail of the loss of a model on another table; rows of classes it does not know are left out."""
     task, model, least = fitted.encoding.task, fitted.model, options["min_group_size"]
     rows = known_rows(fitted, frame, y, model.classes_ if task == "classification" else np.unique(y), options)

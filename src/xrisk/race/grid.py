@@ -4,6 +4,8 @@ import itertools
 import math
 from typing import Any
 
+from xrisk.annotations import Solver
+
 STEPS = tuple(digit * 10.0**power for power in (-3, -2, -1) for digit in (2, 5, 10))
 # the grids of the ALEXR paper, appendix F
 PAPER: dict[str, tuple[float, ...]] = {
@@ -19,7 +21,7 @@ FARTHEST = 10.0  # ratio of a value outside the grid to the last one
 Setting = dict[str, float]
 
 
-def cells(solver: Any, grid: dict[str, tuple[float, ...]]) -> list[Setting]:
+def cells(solver: Solver, grid: dict[str, tuple[float, ...]]) -> list[Setting]:
     """All combinations of the fields that the solver, or the one it wraps, has; a field at 0 is off and stays so.
 
     Examples
@@ -64,7 +66,7 @@ def _neighbours(value: float, values: list[float], most: float) -> list[float]:
     return [float(f"{each:.6g}") for each in (down, min(up, most)) if each != value]
 
 
-def with_setting(solver: Any, setting: Setting) -> Any:
+def with_setting(solver: Solver, setting: Setting) -> Any:
     """The solver at a cell; of a schedule the first value is set.
 
     Examples

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 
+from xrisk.annotations import Solver
 from xrisk.certificate import certifiable, certify
 from xrisk.inner.oracle import inner_count, inner_size
 from xrisk.problem import Problem
@@ -36,7 +37,7 @@ class Entry(NamedTuple):
     """A method in the race."""
 
     name: str
-    solver: Any  # as it ran
+    solver: Solver  # as it ran
     setting: Setting  # the cell it was tuned to; empty if it was not
     tried: int  # cells
     trials: tuple[Trial, ...]
@@ -183,7 +184,7 @@ class _Course(NamedTuple):
         return trials
 
 
-def _trial(problem: Problem, solver: Any, budget: Budget, seed: int, ratio: float) -> Trial:
+def _trial(problem: Problem, solver: Solver, budget: Budget, seed: int, ratio: float) -> Trial:
     result = minimize(problem, solver, budget=budget, rng=seed, trace=Trace(ratio))
     if result.stop is Stop.INTERRUPTED:  # a trial that ended early cannot be compared with the others
         raise KeyboardInterrupt
@@ -194,7 +195,7 @@ def _final(trial: Trial) -> float:
     return trial.points[-1].value if trial.stop != Stop.DIVERGED.name.lower() else math.inf
 
 
-def _takes(solver: Any, problem: Problem) -> bool:
+def _takes(solver: Solver, problem: Problem) -> bool:
     """Whether a method runs with values beyond the grid; some have limits."""
     try:
         solver.prepare(problem)

@@ -1,8 +1,9 @@
 """The findings of a study in sentences: the recommendation, the differences, and what is proved of a model."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from xrisk.annotations import Estimator
 from xrisk.functions.parameters import counted
 from xrisk.report.numbers import percent_at_most
 from xrisk.solvers.base import PROVED_ENDINGS, Stop
@@ -92,7 +93,7 @@ class Proof(NamedTuple):
     text: str
 
 
-def proof_of(model: Any) -> Proof:
+def proof_of(model: Estimator) -> Proof:
     """What is proved of a fitted model."""
     known = model.certificate_
     if model.stop_ in UP_TO_ROUNDING:
@@ -110,7 +111,7 @@ def proof_of(model: Any) -> Proof:
     return Proof(False, f"Stopped before the tolerance of {model.tol:g}: {model.stop_}", text)
 
 
-def bounds_on_optimum(model: Any) -> str:
+def bounds_on_optimum(model: Estimator) -> str:
     """The certificate of the robust model, in a sentence with the bounds."""
     if model.stop_ in UP_TO_ROUNDING:
         return f"Robust model: {UP_TO_ROUNDING[model.stop_]}."
@@ -120,7 +121,7 @@ def bounds_on_optimum(model: Any) -> str:
     return f"Robust model: {ending}; {bounds}, relative gap {found.relative:.1e}."
 
 
-def gap_text(model: Any) -> str:
+def gap_text(model: Estimator) -> str:
     """The relative gap of a model, for a card."""
     if model.stop_ in UP_TO_ROUNDING:
         return "zero up to rounding"

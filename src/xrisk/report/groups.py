@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from xrisk.annotations import Estimator
 from xrisk.functions.parameters import counted
 from xrisk.metrics import GroupReport, GroupRow
 from xrisk.report.figures import Panel, Scale, axis_of, level_name, marks_across, ticks
@@ -63,7 +64,7 @@ def worst_group(report: GroupReport, score: Score) -> str:
     return f"Worst group: {row.name}, {score.name} {score_text(row.score, score)}{interval}.{left_out}"
 
 
-def trained_and_scored(model: Any, score: Score) -> str:
+def trained_and_scored(model: Estimator, score: Score) -> str:
     """What models are trained on, and what they are scored by."""
     by = f"{score.name}, which counts the most likely class" if score.is_share else score.name
     loss = model.loss
@@ -130,7 +131,7 @@ def spans_figure(arms: Sequence[Arm], score: Score) -> dict[str, Any] | None:
     return {"lines": lines, "ticks": levels}
 
 
-def weights_figure(model: Any, train: GroupReport) -> dict[str, Any]:
+def weights_figure(model: Estimator, train: GroupReport) -> dict[str, Any]:
     """The groups by their weight in the worst case, with their share of the training rows."""
     order = np.argsort(-model.group_weights_, kind="stable")
     shown = [int(k) for k in order[:SHOWN] if model.group_weights_[k] > LIGHT] or [int(order[0])]

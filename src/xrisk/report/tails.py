@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
+from xrisk.annotations import Estimator
 from xrisk.applications import LOSSES
 from xrisk.applications.arguments import by_name
 from xrisk.metrics import GroupReport
@@ -96,7 +97,7 @@ def right_change(task: str, difference: float) -> str:
     return f"{100.0 * difference:+.1f} points" if task == "classification" else f"{difference:+.3f}"
 
 
-def loss_formula(model: Any) -> str:
+def loss_formula(model: Estimator) -> str:
     """Which loss a model minimises, with its formula."""
     is_multinomial = is_classifier(model) and model.classes_.size > 2
     spec = by_name("loss", "multinomial" if is_multinomial else model.loss, LOSSES)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Solver, State
 from xrisk.files import read_array, read_json, read_members, refuse, write_archive
 from xrisk.run.budget import Progress
 from xrisk.run.fingerprint import fingerprint
@@ -129,7 +130,7 @@ def load_run(path: str | Path, run: str) -> Saved:
         )
 
 
-def restored(solver: Any, task: Any, blank: Any, saved: Saved) -> Any:
+def restored(solver: Solver, task: Any, blank: State, saved: Saved) -> Any:
     """The saved state, if it can be one of this run: kernels do not check what they read."""
     like = like_state(solver, task, blank, with_leaves(blank, saved.state))
     check_like(like, saved.state)
@@ -152,7 +153,7 @@ def damaged(path: str | Path) -> Iterator[None]:
         raise ValueError(f"path must be a checkpoint, {path} is damaged or something else{why}") from error
 
 
-def leaves(state: Any, prefix: str = "") -> dict[str, np.ndarray]:
+def leaves(state: State, prefix: str = "") -> dict[str, np.ndarray]:
     """The arrays and numbers of a state by their dotted names; a state may hold further states."""
     found: dict[str, np.ndarray] = {}
     for name, field in zip(state._fields, state, strict=True):
@@ -160,7 +161,7 @@ def leaves(state: Any, prefix: str = "") -> dict[str, np.ndarray]:
     return found
 
 
-def with_leaves(blank: Any, found: dict[str, np.ndarray], prefix: str = "") -> Any:
+def with_leaves(blank: State, found: dict[str, np.ndarray], prefix: str = "") -> Any:
     """A state like ``blank`` with the saved arrays and numbers in their places."""
     fields = {}
     for name, field in zip(blank._fields, blank, strict=True):
@@ -172,7 +173,7 @@ def with_leaves(blank: Any, found: dict[str, np.ndarray], prefix: str = "") -> A
     return blank._replace(**fields)
 
 
-def check_like(blank: Any, found: dict[str, np.ndarray]) -> None:
+def check_like(blank: State, found: dict[str, np.ndarray]) -> None:
     """Refuse what cannot be the arrays and numbers of a state like ``blank``: kernels do not check what they read."""
     wanted = leaves(blank)
     if wanted.keys() != found.keys():
@@ -218,8 +219,8 @@ def _check_size(name: str, values: np.ndarray, siblings: Siblings) -> None:
 
 def _check_kept(name: str, kept: np.ndarray, siblings: Siblings) -> None:
     """Refuse steps in a memory along which the slope has not grown."""
-    count = min(int(kept), len(siblings["moves"]))
-    if not (np.einsum("ij,ij->i", siblings["moves"], siblings["turns"])[:count] > 0.0).all():
+    count = min(int(kept), len(siblings["steps"]))
+    if not (np.einsum("ij,ij->i", siblings["steps"], siblings["changes"])[:count] > 0.0).all():
         refuse(f"{name} must count steps along which the slope grows, got {kept}")
 
 

@@ -5,8 +5,8 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
 
+from xrisk.annotations import Frame
 from xrisk.compile import compiling
 
 
@@ -20,7 +20,7 @@ def ctrl_c() -> Iterator[list[bool]]:
     """A list that Ctrl-C appends to, so that no iteration is cut in two; a second Ctrl-C raises."""
     pressed: list[bool] = []
 
-    def note(number: int, frame: Any) -> None:
+    def note(number: int, frame: Frame) -> None:
         if pressed:
             raise KeyboardInterrupt
         pressed.append(True)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from xrisk.annotations import Solver, State
 from xrisk.compile import canonical
 from xrisk.data.threads import Interrupted, interruptible, one_thread_each
 from xrisk.inner.oracle import Oracles, inner_size
@@ -43,7 +44,7 @@ Observer = Callable[[Snapshot], None]
 
 def minimize(
     problem: Problem,
-    solver: Any,
+    solver: Solver,
     w0: np.ndarray | None = None,
     *,
     budget: Budget,
@@ -105,7 +106,7 @@ def minimize(
 
 def resume(
     problem: Problem,
-    solver: Any,
+    solver: Solver,
     path: str | Path,
     *,
     budget: Budget,
@@ -130,8 +131,8 @@ def resume(
 
 class _Run:
     task: Any  # the problem as the solver has prepared it
-    solver: Any
-    state: Any
+    solver: Solver
+    state: State
     rng: np.random.Generator
     best: tuple[float, np.ndarray, np.ndarray]  # value, variable, duals
 
@@ -151,7 +152,7 @@ class _Run:
         self.progress = Progress()
         self.present: Snapshot | None = None  # once it has been taken
 
-    def start(self, solver: Any, w0: np.ndarray | None, rng: np.random.Generator) -> Stop | None:
+    def start(self, solver: Solver, w0: np.ndarray | None, rng: np.random.Generator) -> Stop | None:
         """Prepare the solver and evaluate the first point; the reason why it could not be prepared, if so."""
         w, stop = first_point(self.problem, w0), None
         self.rng = rng
@@ -168,14 +169,14 @@ class _Run:
         self.best = (first.value, self.solver.solution(self.state).copy(), first.dual)
         return stop
 
-    def prepare(self, solver: Any, w: np.ndarray) -> None:
+    def prepare(self, solver: Solver, w: np.ndarray) -> None:
         if isinstance(solver, type) or not hasattr(solver, "prepare"):
             raise TypeError(f"solver must be a solver spec such as ALEXR(), got {solver!r}")
         with one_thread_each():  # a product by two threads has other last bits
             self.task, self.solver = solver.prepare(self.problem)
             self.state = self.solver.init(self.task, self.solver.start(self.problem, w), self.rng)
 
-    def restore(self, solver: Any, path: str | Path) -> None:
+    def restore(self, solver: Solver, path: str | Path) -> None:
         self.rng = np.random.default_rng(0)
         try:
             with interruptible(lambda: bool(self.pressed)):

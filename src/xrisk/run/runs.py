@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from xrisk.annotations import Solver
 from xrisk.data.threads import Interrupted, interruptible
 from xrisk.problem import Problem
 from xrisk.run.budget import Budget, Stop
@@ -63,7 +64,7 @@ class Runs:
     def minimize(
         self,
         problem: Problem,
-        solver: Any,
+        solver: Solver,
         w0: np.ndarray | None = None,
         *,
         iterations: float | None = None,

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from xrisk.annotations import Spec, State
 from xrisk.compile import canonical
 from xrisk.functions.parameters import (
     Check,
@@ -82,13 +83,13 @@ class Solver(Protocol):
     def init(self, problem: Problem, x: np.ndarray, rng: np.random.Generator) -> Any:
         """The state at the variable ``x``."""
 
-    def advance(self, problem: Problem, state: Any, n_steps: int, rng: np.random.Generator) -> Any:
+    def advance(self, problem: Problem, state: State, n_steps: int, rng: np.random.Generator) -> Any:
         """The state ``n_steps`` iterations on."""
 
-    def solution(self, state: Any) -> np.ndarray:
+    def solution(self, state: State) -> np.ndarray:
         """The variable to report."""
 
-    def dual(self, problem: Problem, state: Any) -> np.ndarray:
+    def dual(self, problem: Problem, state: State) -> np.ndarray:
         """Dual weights y (n, m) to report, yᵢ in the domain of f*."""
 
     def oracles(self, problem: Problem, t: int) -> Oracles:
@@ -240,7 +241,7 @@ def check_code(name: str, value: int, known: tuple[Any, ...]) -> None:
         raise ValueError(f"{name} must lie between 0 and {len(known) - 1}, got {value}")
 
 
-def copied(state: Any) -> Any:
+def copied(state: State) -> Any:
     """A copy of the state and its arrays."""
     if isinstance(state, tuple):
         return state._make(map(copied, state))  # type: ignore[attr-defined]
@@ -308,7 +309,7 @@ def one_of(verb: Any, first: type | None = None) -> Check:
     return check
 
 
-def _check_average(name: str, average: Any) -> None:
+def _check_average(name: str, average: Spec) -> None:
     if not average_weight.implemented(average):
         raise TypeError(f"{name} must be a spec that implements average_weight, got {average!r}")
     check_spec(average)
@@ -342,7 +343,7 @@ def register_full_batch(cls: type, endings: tuple[Stop | None, ...], phase: str)
     ``ended`` is a place in ``endings``, ``values`` and ``gradients`` are full passes.
     """
 
-    def passes(solver: Any, problem: Any, state: Any, t: int) -> Oracles:
+    def passes(solver: Any, problem: Any, state: State, t: int) -> Oracles:
         samples = inner_samples(problem.inner)
         return Oracles(state.values * samples, state.gradients * samples)
 

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Inner
 from xrisk.certificate import Certificate, Cut, Cuts, between, cut_at, cut_sizes, has_cuts, is_perfect
 from xrisk.certificate.cuts import Sizes, mixture_lower_bound, objective_upper_bound
 from xrisk.certificate.mixture import best_mixture
@@ -72,7 +73,7 @@ class BundleTask(NamedTuple):
     """The problem, and what its rounding and its first metric are measured by."""
 
     problem: Problem
-    inner: Any
+    inner: Inner
     sizes: Sizes
     metric: np.ndarray  # (d,) first guess at the diagonal of the Hessian
     ridge: float

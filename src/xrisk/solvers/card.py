@@ -1,10 +1,11 @@
 """The cards of the table of methods: what a method needs, its cost, its rate, and the source of its update."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Solver
 from xrisk.certificate import certifiable
 from xrisk.functions import (
     block_is_monotone,
@@ -121,7 +122,7 @@ MAXIMUM = Need(
 SADDLE_THEORY = (SMOOTH_OUTER, LIPSCHITZ_OUTER, SMOOTH_INNER, LIPSCHITZ_INNER, STRONGLY_CONVEX, CONVEX_COUPLING)
 
 
-def suits(solver: Any, problem: Problem) -> bool:
+def suits(solver: Solver, problem: Problem) -> bool:
     """Whether the problem has what the solver's card needs; true of solvers without a card."""
     return not hasattr(solver, "card") or all(need.met(problem) for need in solver.card().needs)
 

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from xrisk.annotations import Solver
 from xrisk.problem import Problem
 from xrisk.solvers.base import CHOICES
 from xrisk.solvers.card import Need
@@ -48,7 +49,7 @@ def stub() -> str:
     return STUB + "\n".join(sorted(lines)) + "\n"
 
 
-def refusal(problem: Problem, solver: Any) -> str | None:
+def refusal(problem: Problem, solver: Solver) -> str | None:
     """Why the solver does not apply to the problem, in one sentence; None if it does.
 
     Examples
@@ -102,13 +103,13 @@ def rows(catalogue: dict[str, Any] = CATALOGUE) -> list[tuple[str, ...]]:
     return [_row(name, solver) for name, solver in catalogue.items()]
 
 
-def _row(name: str, solver: Any) -> tuple[str, ...]:
+def _row(name: str, solver: Solver) -> tuple[str, ...]:
     card = solver.card()
     needs, theory = _joined(card.needs), _joined(card.theory)
     return (name, _as_code(solver), needs, card.values, card.gradients, card.rate, theory, card.paper, card.confidence)
 
 
-def describe(solver: Any) -> str:
+def describe(solver: Solver) -> str:
     """The description of a method: its formulas and notes, what it needs, its cost and its rate."""
     card = solver.card()
     facts = {
@@ -127,7 +128,7 @@ def _joined(needs: tuple[Need, ...]) -> str:
     return ", ".join(need.words for need in needs) or "–"
 
 
-def _about(solver: Any) -> str:
+def _about(solver: Solver) -> str:
     """The docstring without its parameters and examples."""
     text = inspect.getdoc(type(solver)) or ""
     titles = re.split(r"\n(\w+)\n-{3,}\n", text)
@@ -136,7 +137,7 @@ def _about(solver: Any) -> str:
     return re.sub(r"(?:\.\. )?\[(\d+)\]_?", r"[\1]", "\n\n".join(part for part in parts if part))
 
 
-def _as_code(solver: Any) -> str:
+def _as_code(solver: Solver) -> str:
     """The solver with the fields that are not at their defaults."""
     defaults = type(solver)._field_defaults
     # compared as text: two specs without fields are equal as tuples, whatever their names

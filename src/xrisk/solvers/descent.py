@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Inner, Outer, Penalty
 from xrisk.functions import penalty_slope, shrink
 from xrisk.functions.parameters import positive, whole_from
 from xrisk.inner.oracle import Oracles, exact_values, exact_vjp, inner_count, inner_dim
@@ -29,7 +30,7 @@ NO_RISK = Need("an outer function of each block", lambda problem: is_outer(probl
 COLUMNS = Need("rows with columns", lambda problem: column_sizes.implemented(problem.inner), "inner")
 
 
-def _has_kinks(penalty: Any) -> bool:
+def _has_kinks(penalty: Penalty) -> bool:
     """Whether the part of the penalty that is not differentiable moves a point."""
     w = np.ones(1)
     shrink(penalty, w, 1.0)
@@ -39,9 +40,9 @@ def _has_kinks(penalty: Any) -> bool:
 class DescentTask(NamedTuple):
     """A problem, with the full passes made over it."""
 
-    inner: Any
-    outer: Any
-    penalty: Any
+    inner: Inner
+    outer: Outer
+    penalty: Penalty
     sizes: np.ndarray  # (d,) of the columns, in units of which steps are taken
     passes: np.ndarray  # (2,) for values and gradients
     prepared: np.ndarray  # (2,) of them by preparing

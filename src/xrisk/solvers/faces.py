@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from xrisk.annotations import Domain, Inner, Loss, Outer
 from xrisk.certificate.penalties import bound_conjugate
 from xrisk.compile import canonical, worthwhile
 from xrisk.functions import Hyperplane, Identity, NoPenalty, Squared, penalty_conjugate, penalty_convexity
@@ -42,7 +43,7 @@ ENDINGS = (None, Stop.CONVERGED, Stop.ROUNDING, Stop.UNBOUNDED)  # by the number
 
 
 @generic
-def loss_is_square(loss: Any) -> bool:
+def loss_is_square(loss: Loss) -> bool:
     """Whether the loss is ½(z − y)²."""
 
 
@@ -51,7 +52,7 @@ loss_is_square.of(Squared)(lambda loss: True)
 
 
 @generic
-def outer_is_mean(f: Any) -> bool:
+def outer_is_mean(f: Outer) -> bool:
     """Whether the outer function leaves the mean of the inner values as it is."""
 
 
@@ -60,7 +61,7 @@ outer_is_mean.of(Identity)(lambda f: True)
 
 
 @generic
-def domain_is_flat(domain: Any) -> bool:
+def domain_is_flat(domain: Domain) -> bool:
     """Whether the domain is all of a plane, which has no face but itself."""
 
 
@@ -69,7 +70,7 @@ domain_is_flat.of(NoPenalty)(lambda domain: True)
 domain_is_flat.of(Hyperplane)(lambda domain: True)
 
 
-def is_bounded(domain: Any, d: int) -> bool:
+def is_bounded(domain: Domain, d: int) -> bool:
     """Whether a domain of known faces, which treats all d coordinates alike, is bounded."""
     return bool(penalty_conjugate(domain, np.eye(1, d)[0]) < np.inf)
 
@@ -78,13 +79,13 @@ class LeastSquares(NamedTuple):
     """½ wᵀQw + ⟨c, w⟩ + constant + penalty(w), the ridge and the linear term of the penalty known."""
 
     problem: Problem
-    inner: Any
+    inner: Inner
     Q: np.ndarray  # (d, d) of the rows
     c: np.ndarray  # (d,) of the rows
     constant: float  # of the rows
     ridge: float  # of the penalty
     linear: np.ndarray  # (d,) of the penalty
-    domain: Any
+    domain: Domain
     bounded: bool  # the domain
     steepness: float  # a bound on the curvature
     linear_size: float  # about how much the linear term can change the objective
@@ -115,7 +116,7 @@ def are_squares(problem: Problem) -> bool:
 
 
 @generic
-def has_no_targets(g: Any) -> bool:
+def has_no_targets(g: Inner) -> bool:
     """Whether all targets are zero, so that squared losses are a quadratic form."""
 
 

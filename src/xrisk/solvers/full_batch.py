@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from xrisk.annotations import Solver, Spec, State
 from xrisk.data.threads import one_thread_each
 from xrisk.generic import generic
 from xrisk.inner.oracle import Oracles, inner_samples
@@ -18,7 +19,7 @@ METHOD_OF: dict[type, Any] = {}  # the method, with its defaults, that a state b
 
 
 @generic
-def points_to_prove(solver: Any, task: Any, state: Any) -> Iterator[PointToProve]:
+def points_to_prove(solver: Solver, task: Spec, state: State) -> Iterator[PointToProve]:
     """What to certify of a state, one after another until a proof is good enough."""
 
 
@@ -74,13 +75,13 @@ def full_batch(
     return attach
 
 
-def _init(solver: Any, task: Any, x: np.ndarray) -> Any:
+def _init(solver: Solver, task: Spec, x: np.ndarray) -> Any:
     state = first_state(solver, task, x)
     values, gradients = task.prepared.tolist()
     return state._replace(values=state.values + values, gradients=state.gradients + gradients)
 
 
-def first_state(solver: Any, task: Any, x: np.ndarray) -> Any:
+def first_state(solver: Solver, task: Spec, x: np.ndarray) -> Any:
     """The state at a first point; of the passes only those since the task was prepared are counted."""
     before = task.passes.copy()
     state = solver.first(task, x)
@@ -88,7 +89,7 @@ def first_state(solver: Any, task: Any, x: np.ndarray) -> Any:
     return state._replace(values=values, gradients=gradients)
 
 
-def iterated(solver: Any, task: Any, state: Any, n_steps: int, step: Callable) -> Any:
+def iterated(solver: Solver, task: Spec, state: State, n_steps: int, step: Callable) -> Any:
     """The state ``n_steps`` iterations on, or where it has ended."""
     with one_thread_each():
         for _ in range(n_steps):
@@ -106,7 +107,7 @@ def _least(least: Oracles, task: Problem, t: int) -> Oracles:
     return Oracles(least.values * t * samples, least.gradients * t * samples)
 
 
-def _slopes(solver: Any, state: Any) -> Slopes:
+def _slopes(solver: Solver, state: State) -> Slopes:
     """The slopes at the scores of the state, where it keeps no others."""
     if "slopes" in state._fields:
         return state.slopes

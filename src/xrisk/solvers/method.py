@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from xrisk.annotations import Solver, State
 from xrisk.compile import kernel, specialise
 from xrisk.inner.oracle import Oracles, inner_count, inner_dim, inner_is_affine, inner_samples
 from xrisk.problem import Problem
@@ -50,7 +51,7 @@ def method(form: Form, named: dict[str, Any], /, **fields: Any) -> Callable[[Cal
     def attach(steps: Callable) -> Any:
         iterate = kernel(steps)
 
-        def advance(self: Any, problem: Problem, state: Any, n_steps: int, rng: np.random.Generator) -> Any:
+        def advance(self: Any, problem: Problem, state: State, n_steps: int, rng: np.random.Generator) -> Any:
             if hasattr(self, "pass_over"):
                 return advance_by_epochs(self, problem, state, n_steps, rng, iterate)
             return specialise(iterate, problem, self)(problem, state, self, n_steps, rng)
@@ -75,12 +76,12 @@ def _check(cls: Any, name: str, wanted: Any) -> Check:
     return one_of(wanted, type(cls._field_defaults[name])) if hasattr(wanted, "implemented") else wanted
 
 
-def _solution(self: Any, state: Any) -> np.ndarray:
+def _solution(self: Any, state: State) -> np.ndarray:
     """The average if the state has one, else the iterate."""
     return getattr(state, next(name for name in REPORTED if name in state._fields))
 
 
-def _dual(form: Form, solver: Any, problem: Problem, state: Any) -> np.ndarray:
+def _dual(form: Form, solver: Solver, problem: Problem, state: State) -> np.ndarray:
     """The mean dual blocks, the present ones, those of the snapshot, or n times the weights of a risk."""
     for name in ("y_mean", "y", "y_hat"):
         if name in state._fields:
@@ -97,7 +98,7 @@ def _oracles(self: Any, problem: Problem, t: int) -> Oracles:
     return Oracles(*(_calls(self, problem, t, formula) for formula in (card.values, card.gradients)))
 
 
-def _calls(solver: Any, problem: Problem, t: int, formula: str) -> int:
+def _calls(solver: Solver, problem: Problem, t: int, formula: str) -> int:
     """Calls in t iterations by a formula such as "2SB + nB (none if g is affine), full passes"."""
     per_iteration, if_affine, passes = FORMULA.fullmatch(formula).groups()  # type: ignore[union-attr]
     if if_affine and inner_is_affine(problem.inner):

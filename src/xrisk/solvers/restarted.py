@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Inner, Solver
 from xrisk.compile import canonical
 from xrisk.functions.parameters import check_spec, checks, one_or_more, share, whole_from
 from xrisk.generic import generic
@@ -27,7 +28,7 @@ def stage_theory(solver):
 
 
 @stage_theory.otherwise
-def _(solver: Any) -> tuple[str, str, str, str, Need]:
+def _(solver: Solver) -> tuple[str, str, str, str, Need]:
     rate = "strongly convex: SOX 1/(μ min(B,S) ε) + nσ₀²/(μ²BSε), MSVR n/(μS√Bε) in the objective"
     paper = "Wang and Yang 2022, SOX-boost; Jiang et al. 2022, journal version, Theorem 7"
     return "Restarted", paper, "reconstructed", rate, STRONGLY_CONVEX
@@ -46,7 +47,7 @@ def _(solver: ASCDRO) -> tuple[str, str, str, str, Need]:
 
 
 class RestartedState(NamedTuple):
-    inner: Any  # of the solver
+    inner: Inner  # of the solver
     stage: int  # k
     left: int  # iterations to the end of the stage
 
@@ -119,7 +120,7 @@ class Restarted(NamedTuple):
     True
     """
 
-    solver: Any = SOX()
+    solver: Solver = SOX()
     length: int = 1000
     growth: float = 2.0
     step_factor: float = 0.5

@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import xrisk
+from xrisk.annotations import Estimator
 from xrisk.study.objective import Objective, Parts, Plan
 from xrisk.study.study import NOT_FINISHED, Arm, Study
 from xrisk.tables import Part
@@ -93,7 +94,7 @@ def compare(
     )
 
 
-def _strengths(model: Any, l2: tuple[float, ...] | None, test: Part | None) -> tuple[float, ...]:
+def _strengths(model: Estimator, l2: tuple[float, ...] | None, test: Part | None) -> tuple[float, ...]:
     """The strengths to choose from; rows that choose among several cannot judge."""
     strengths = tuple(l2 or (model.l2,))
     if len(strengths) > 1 and test is None:
@@ -126,7 +127,7 @@ def _arm(
     return arm if arm.is_finished else arm._replace(name=plan.name + NOT_FINISHED)
 
 
-def fit_plan(plan: Plan, model: Any, train: Part) -> tuple[float, list[str]]:
+def fit_plan(plan: Plan, model: Estimator, train: Part) -> tuple[float, list[str]]:
     """Fit a model; return the seconds it took and its warnings."""
     if plan.shows_bounds:  # two steps compile
         _fitted_quietly(clone(model).set_params(max_iter=2), train.X, train.y, plan)
@@ -143,7 +144,7 @@ def fit_plan(plan: Plan, model: Any, train: Part) -> tuple[float, list[str]]:
     return seconds, [note for each in caught if (note := _note(plan, each))]
 
 
-def _fitted_quietly(model: Any, X: np.ndarray, y: np.ndarray, plan: Plan) -> Any:
+def _fitted_quietly(model: Estimator, X: np.ndarray, y: np.ndarray, plan: Plan) -> Any:
     """The model, fitted without warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from xrisk.annotations import Estimator
 from xrisk.study.study import Arm, Study
 from xrisk.study.verdict import Verdict
 from xrisk.tables import Part, TableModel
@@ -121,13 +122,13 @@ class Objective(Protocol):
     def plans(self, train: Part) -> dict[str, Plan]:
         """The models by key, the simplest first, the requested one among them."""
 
-    def measure(self, model: Any, part: Part) -> Any:
+    def measure(self, model: Estimator, part: Part) -> Any:
         """How a model does on training or validation rows."""
 
     def value(self, measured: Any) -> float:
         """The number by which l2 is chosen; more is better."""
 
-    def judge(self, model: Any, part: Part) -> Any:
+    def judge(self, model: Estimator, part: Part) -> Any:
         """How a model does on the rows of the verdict."""
 
     def verdict(self, arms: list[Arm], part: Part) -> Verdict:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import is_classifier
 
+from xrisk.annotations import Estimator, Labels, Matrix
 from xrisk.metrics import MIN_GROUP_SIZE, GroupReport, group_report
 
 RESAMPLES = 200  # of a group, at the most
@@ -37,11 +38,11 @@ class Score(NamedTuple):
         return float(self.shown(means.mean()))
 
 
-def _right(model: Any, X: Any, y: np.ndarray) -> np.ndarray:
+def _right(model: Estimator, X: Matrix, y: np.ndarray) -> np.ndarray:
     return np.asarray(model.predict(X) == y, dtype=np.float64)
 
 
-def _log_probability(model: Any, X: Any, y: np.ndarray) -> np.ndarray:
+def _log_probability(model: Estimator, X: Matrix, y: np.ndarray) -> np.ndarray:
     """Of the true class; clipped as scikit-learn does: a class that the model does not know has a finite loss."""
     classes = model.classes_
     codes = np.minimum(np.searchsorted(classes, y), classes.size - 1)
@@ -49,11 +50,11 @@ def _log_probability(model: Any, X: Any, y: np.ndarray) -> np.ndarray:
     return np.log(np.maximum(own, np.finfo(np.float64).eps))
 
 
-def _less_squared_error(model: Any, X: Any, y: np.ndarray) -> np.ndarray:
+def _less_squared_error(model: Estimator, X: Matrix, y: np.ndarray) -> np.ndarray:
     return -((y - model.predict(X)) ** 2)
 
 
-def _less_absolute_error(model: Any, X: Any, y: np.ndarray) -> np.ndarray:
+def _less_absolute_error(model: Estimator, X: Matrix, y: np.ndarray) -> np.ndarray:
     return -np.abs(y - model.predict(X))
 
 
@@ -68,7 +69,7 @@ _ALL = (  # the first of each task is its default
 SCORES = {score.word: score for score in _ALL}
 
 
-def score_for(model: Any, metric: str | None) -> Score:
+def score_for(model: Estimator, metric: str | None) -> Score:
     """What a model is judged by: the metric of this name, if it fits the model, or the default of its task."""
     task = "classification" if is_classifier(model) else "regression"
     fitting = {word: score for word, score in SCORES.items() if score.task == task}
@@ -82,7 +83,7 @@ def score_for(model: Any, metric: str | None) -> Score:
 
 
 def judge(
-    model: Any, X: Any, y: np.ndarray, groups: Any, *, score: Score, min_group_size: int = MIN_GROUP_SIZE
+    model: Estimator, X: Matrix, y: np.ndarray, groups: Labels, *, score: Score, min_group_size: int = MIN_GROUP_SIZE
 ) -> GroupReport:
     """The score of every group, worst first."""
     row_scores = score.row_scores(model, X, y)

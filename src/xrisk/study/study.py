@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import is_classifier
 
+from xrisk.annotations import Estimator
 from xrisk.run import Stop, TracePoint
 from xrisk.solvers.base import BOUNDED_ENDINGS, PROVED_ENDINGS
 from xrisk.study.verdict import Verdict
@@ -25,7 +26,7 @@ class Arm(NamedTuple):
     name: str  # says so where the fit was cut short
     minimises: str
     l2: float | None  # None where the model has no such penalty
-    model: Any  # the fitted estimator
+    model: Estimator  # the fitted estimator
     train: Any  # what the objective measures on the training rows
     validation: Any  # and on the rows that chose l2
     test: Any  # how it is judged on the rows of the verdict; the validation rows where l2 was given
@@ -109,12 +110,12 @@ class Study(NamedTuple):
         return {**about, "finished": arm.is_finished, **self.objective.numbers_of(arm)}
 
 
-def task_of(model: Any) -> str:
+def task_of(model: Estimator) -> str:
     """ "classification" or "regression"."""
     return "classification" if is_classifier(model) else "regression"
 
 
-def sizes_of(model: Any, train: Part, validation: Part, test: Part | None) -> dict[str, Any]:
+def sizes_of(model: Estimator, train: Part, validation: Part, test: Part | None) -> dict[str, Any]:
     """How many rows there are of each kind, group and class, for the page."""
     parts = (train, validation) if test is None else (train, validation, test)
     names, counts = np.unique(np.concatenate([part.groups for part in parts]), return_counts=True)
@@ -139,7 +140,7 @@ def row_counts(train: Part, validation: Part, test: Part | None) -> dict[str, in
     return {"rows": sum(sizes), **counts, "features": int(train.X.shape[1])}
 
 
-def parameters(model: Any, l2: tuple[float, ...]) -> dict[str, Any]:
+def parameters(model: Estimator, l2: tuple[float, ...]) -> dict[str, Any]:
     """The question that a model asks, for the page."""
     shown = {"estimator": type(model).__name__, **model.get_params(), "l2": l2[0] if len(l2) == 1 else list(l2)}
     return {
@@ -159,7 +160,7 @@ def trace_dicts(points: Iterable[TracePoint]) -> list[dict[str, Any]]:
     return [{key: finite(value) for key, value in point._asdict().items()} for point in points]
 
 
-def certificate_dict(model: Any) -> dict[str, Any]:
+def certificate_dict(model: Estimator) -> dict[str, Any]:
     """What is proved of a model, for JSON."""
     return {
         "certificate": {key: finite(float(value)) for key, value in model.certificate_._asdict().items()},

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Spec
 from xrisk.functions.parameters import counted
 
 NUMBERS = (int, float, Decimal, np.number)
@@ -78,7 +79,7 @@ def label(value: Any) -> str:
     return str(value)
 
 
-def check_fields(spec: Any, **kinds: Any) -> None:
+def check_fields(spec: Spec, **kinds: Any) -> None:
     """Refuse fields that are not of their kinds: a file may hold anything."""
     for name, kind in kinds.items():
         value = getattr(spec, name)

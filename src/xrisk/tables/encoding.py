@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Frame
 from xrisk.tables.columns import CategoryColumn, Column, GroupColumn, NumberColumn, as_text, check_fields, column
 
 LEVELS = 100  # of a category that get a column each; the rarer ones share the column of none
@@ -37,18 +38,18 @@ class TableEncoding(NamedTuple):
     def feature_names(self) -> tuple[str, ...]:
         return tuple(title for each in self.columns for title in each.titles())
 
-    def encode(self, frame: Any) -> np.ndarray:
+    def encode(self, frame: Frame) -> np.ndarray:
         """The columns of a linear model (rows, features)."""
         require(frame, [each.name for each in self.columns])
         parts = [part for each in self.columns for part in each.encode(frame[each.name])]
         return np.ascontiguousarray(np.column_stack(parts))
 
-    def group_labels(self, frame: Any) -> list[np.ndarray] | None:
+    def group_labels(self, frame: Frame) -> list[np.ndarray] | None:
         """Columns of labels, as ``groups`` of any estimator; None where there are no columns of groups."""
         require(frame, [each.name for each in self.groups])
         return [each.labels(frame[each.name]) for each in self.groups] or None
 
-    def targets(self, frame: Any) -> tuple[np.ndarray, np.ndarray]:
+    def targets(self, frame: Frame) -> tuple[np.ndarray, np.ndarray]:
         """The targets of the rows that have one, and which these are (n,)."""
         require(frame, [self.target])
         read = column(frame[self.target])
@@ -66,7 +67,7 @@ def _check_kind(each: Any, kind: Any) -> None:
     each.check()
 
 
-def require(frame: Any, names: Iterable[str]) -> None:
+def require(frame: Frame, names: Iterable[str]) -> None:
     """Refuse what is no table, and a table that lacks a column or has it twice."""
     if not (isinstance(frame, Mapping) or hasattr(frame, "columns")):
         raise TypeError(f"a table must be a DataFrame or a dict of columns, got a {type(frame).__name__}")
@@ -90,7 +91,7 @@ def guess_task(values: Any) -> str:
 
 
 def learn_encoding(
-    frame: Any,
+    frame: Frame,
     *,
     target: str,
     groups: tuple[GroupColumn, ...] = (),
@@ -177,7 +178,7 @@ def _learn_numbers(name: str, known: np.ndarray, missing: int) -> Any:
     return NumberColumn(name, median, mean, scale or 1.0, missing)
 
 
-def learn_groups(frame: Any, names: Iterable[str], *, target: str, bins: int = 4) -> tuple[GroupColumn, ...]:
+def learn_groups(frame: Frame, names: Iterable[str], *, target: str, bins: int = 4) -> tuple[GroupColumn, ...]:
     """How columns make groups; numbers of more than BINNED values are cut into ``bins`` of about equal size."""
     names = tuple(names)
     require(frame, names)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
 
+from xrisk.annotations import Estimator, Frame
 from xrisk.tables.columns import check_fields
 from xrisk.tables.encoding import TableEncoding
 
@@ -53,7 +54,7 @@ class TableModel(BaseEstimator):
     def __init__(
         self,
         encoding: Any = None,
-        model: Any = None,
+        model: Estimator = None,
         groups: tuple[str, ...] = (),
         ranked: RankedClasses | None = None,
         tail: float | None = None,
@@ -86,21 +87,21 @@ class TableModel(BaseEstimator):
         else:
             _check_groups(self.model)
 
-    def predict(self, frame: Any) -> np.ndarray:
+    def predict(self, frame: Frame) -> np.ndarray:
         """Predictions for the rows of a table."""
         found = self.model.predict(self.encoding.encode(frame))
         return found if self.ranked is None else self.ranked.names(found)
 
-    def predict_proba(self, frame: Any) -> np.ndarray:
+    def predict_proba(self, frame: Frame) -> np.ndarray:
         """Probabilities of the classes for the rows of a table; of ranked ones the positive class is the second."""
         return self.model.predict_proba(self.encoding.encode(frame))
 
-    def decision_function(self, frame: Any) -> np.ndarray:
+    def decision_function(self, frame: Frame) -> np.ndarray:
         """Scores for the rows of a table."""
         return self.model.decision_function(self.encoding.encode(frame))
 
 
-def _check_linear(model: Any, features: int, is_class: bool) -> None:
+def _check_linear(model: Estimator, features: int, is_class: bool) -> None:
     """Refuse what is not a fitted linear model of this many features."""
     if not hasattr(model, "check") or not hasattr(model, "coef_"):
         raise ValueError(f"model must be a fitted linear model, got {model!r}")
@@ -111,19 +112,19 @@ def _check_linear(model: Any, features: int, is_class: bool) -> None:
         raise ValueError(f"model must be one of the {features} columns of its table, got one of {model.n_features_in_}")
 
 
-def _check_groups(model: Any) -> None:
+def _check_groups(model: Estimator) -> None:
     if not hasattr(model, "groups_"):
         raise ValueError(f"model must be one of groups, got {model!r}")
 
 
-def _check_tail(tail: Any, model: Any) -> None:
+def _check_tail(tail: Any, model: Estimator) -> None:
     if not isinstance(tail, float) or not 0.0 < tail <= 1.0:
         raise ValueError(f"tail must be a fraction of the rows, in (0, 1], got {tail!r}")
     if not hasattr(model, "sample_weights_"):
         raise ValueError(f"model must be one of the worst case over rows, got {model!r}")
 
 
-def _check_ranked(ranked: Any, model: Any) -> None:
+def _check_ranked(ranked: Any, model: Estimator) -> None:
     if not isinstance(ranked, RankedClasses):
         raise ValueError(f"ranked must be two classes and a region, got {ranked!r}")
     ranked.check()

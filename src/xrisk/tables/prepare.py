@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Frame
 from xrisk.data.grouping import encode_groups
 from xrisk.functions.parameters import counted
 from xrisk.tables.columns import GroupColumn, column
@@ -48,7 +49,7 @@ class Prepared(NamedTuple):
 class Labelled(NamedTuple):
     """The rows of a table that have a target, with their targets and groups."""
 
-    frame: Any
+    frame: Frame
     task: str
     y: np.ndarray  # (n,)
     groups: np.ndarray  # (n,) names
@@ -111,7 +112,7 @@ def _encoding(rows: Labelled, train: np.ndarray, options: TableOptions) -> Table
     )
 
 
-def _by_groups(frame: Any, options: TableOptions, path: str, notes: list[str]) -> Labelled:
+def _by_groups(frame: Frame, options: TableOptions, path: str, notes: list[str]) -> Labelled:
     """Rows in groups; without any the classes are the groups."""
     target = options.target
     task, y = _targets(frame, options, path)
@@ -129,7 +130,7 @@ def _by_groups(frame: Any, options: TableOptions, path: str, notes: list[str]) -
     return Labelled(frame, task, y, groups, columns)
 
 
-def _by_classes(frame: Any, options: TableOptions, path: str, notes: list[str]) -> Labelled:
+def _by_classes(frame: Frame, options: TableOptions, path: str, notes: list[str]) -> Labelled:
     """Rows of two classes to be ranked, which are their groups."""
     y = TableEncoding(options.target, "classification", (), (), ()).targets(frame)[0]
     classes = np.unique(y)
@@ -139,7 +140,7 @@ def _by_classes(frame: Any, options: TableOptions, path: str, notes: list[str]) 
     return Labelled(frame, "classification", y, y)
 
 
-def _by_rows(frame: Any, options: TableOptions, path: str, notes: list[str]) -> Labelled:
+def _by_rows(frame: Frame, options: TableOptions, path: str, notes: list[str]) -> Labelled:
     """Rows for the tail of the loss; groups may be given, without any all rows are one."""
     if options.groups:
         return _by_groups(frame, options, path, notes)
@@ -150,7 +151,7 @@ def _by_rows(frame: Any, options: TableOptions, path: str, notes: list[str]) -> 
 prepare, prepare_classes, prepare_rows = (partial(_prepared, label) for label in (_by_groups, _by_classes, _by_rows))
 
 
-def _targets(frame: Any, options: TableOptions, path: str) -> tuple[str, np.ndarray]:
+def _targets(frame: Frame, options: TableOptions, path: str) -> tuple[str, np.ndarray]:
     """The task, guessed if need be, and the targets (n,)."""
     task = guess_task(frame[options.target]) if options.task == "auto" else options.task
     y = TableEncoding(options.target, task, (), (), ()).targets(frame)[0]
@@ -169,7 +170,7 @@ def _checked(read: "Read", options: TableOptions, path: str, notes: list[str]) -
     return _with_target(read.frame, options.target, path, notes)
 
 
-def _with_target(frame: Any, target: str, path: str, notes: list[str]) -> Any:
+def _with_target(frame: Frame, target: str, path: str, notes: list[str]) -> Any:
     missing = column(frame[target]).missing
     if missing.all():
         raise ValueError(f"{path}: the target {target!r} has no values")
@@ -187,7 +188,7 @@ def without_target(number: int) -> str:
     return f"{counted(number, 'row', 'rows')} without a target {'is' if number == 1 else 'are'} left out."
 
 
-def _refuse_nested(frame: Any, dropped: tuple[str, ...]) -> None:
+def _refuse_nested(frame: Frame, dropped: tuple[str, ...]) -> None:
     for name in frame:
         if name in dropped or frame[name].dtype.kind != "O":
             continue
@@ -199,7 +200,7 @@ def _refuse_nested(frame: Any, dropped: tuple[str, ...]) -> None:
             )
 
 
-def _refuse_decimal_commas(frame: Any, taken_as_they_are: set[str]) -> None:
+def _refuse_decimal_commas(frame: Frame, taken_as_they_are: set[str]) -> None:
     for name in frame:
         read = column(frame[name])
         texts = read.known

@@ -6,10 +6,11 @@ import io
 import zlib
 from collections import Counter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
+from xrisk.annotations import Frame
 from xrisk.functions.parameters import counted
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
@@ -19,7 +20,7 @@ GAPS = ["?"]  # in addition to what pandas takes as missing
 class Read(NamedTuple):
     """A table, and notes on reading it."""
 
-    frame: Any
+    frame: Frame
     notes: tuple[str, ...]
 
 

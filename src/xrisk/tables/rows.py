@@ -1,9 +1,10 @@
 """Rows of a table to train on, and rows to validate on."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Labels, Matrix, Vector
 from xrisk.data.grouping import encode_groups
 from xrisk.functions.parameters import counted
 
@@ -11,12 +12,12 @@ from xrisk.functions.parameters import counted
 class Part(NamedTuple):
     """Rows of a table."""
 
-    X: Any  # (n, d)
+    X: Matrix  # (n, d)
     y: np.ndarray  # (n,)
     groups: np.ndarray  # (n,) names
 
 
-def parts(X: Any, y: Any, groups: Any, *, validation: float = 0.25, seed: int | None = 0) -> tuple[Part, Part]:
+def parts(X: Matrix, y: Vector, groups: Labels, *, validation: float = 0.25, seed: int | None = 0) -> tuple[Part, Part]:
     """Split a table into training and validation rows, in each group and class by the same share.
 
     Parameters
@@ -44,7 +45,7 @@ def parts(X: Any, y: Any, groups: Any, *, validation: float = 0.25, seed: int | 
     return Part(X[train], y[train], names[train]), Part(X[held_out], y[held_out], names[held_out])
 
 
-def group_names(groups: Any, n: int) -> np.ndarray:
+def group_names(groups: Labels, n: int) -> np.ndarray:
     """The name of the group of each row (n,)."""
     grouping = encode_groups(groups, n)
     if grouping.labels.ndim == 2:

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Rows
 from xrisk.compile import inlined, kernel
 from xrisk.data.products.dense import dense_norms, gram_of_blocks, mean_of_parts, norms_in_parts
 from xrisk.data.products.verbs import (
@@ -44,17 +45,17 @@ FAR = 4.0  # deviations that the mean of a column is away from zero: of a sparse
 class Centred(NamedTuple):
     """The rows minus a centre; only the centre is stored."""
 
-    rows: Any = Dense()
+    rows: Rows = Dense()
     centre: np.ndarray = np.zeros(0)  # (columns,)
     far: np.ndarray = np.zeros(0, dtype=np.int64)  # the columns whose centre is not zero
 
 
-def centred_rows(rows: Any, centre: np.ndarray) -> Centred:
+def centred_rows(rows: Rows, centre: np.ndarray) -> Centred:
     """The rows minus a centre (columns,)."""
     return Centred(rows, centre, np.flatnonzero(centre))
 
 
-def less_offset(rows: Any) -> Any:
+def less_offset(rows: Rows) -> Any:
     """The rows minus the means of columns that are far from zero; differences of rows stay the same.
 
     Examples

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from xrisk.annotations import Rows
 from xrisk.compile import inlined, kernel
 from xrisk.data.products.verbs import (
     EPS,
@@ -88,7 +89,7 @@ def _(rows, h):
     return gram_of_blocks(rows, h, lambda chosen: rows.X[chosen].astype(np.float64, copy=False))
 
 
-def gram_of_blocks(rows: Any, h: np.ndarray, block: Any) -> np.ndarray:
+def gram_of_blocks(rows: Rows, h: np.ndarray, block: Any) -> np.ndarray:
     d = row_size(rows)
     live = np.flatnonzero(h)
     everywhere = live.size > 0.8 * h.size
@@ -133,7 +134,7 @@ def _(rows):
     return mean_of_parts(rows, lambda X: np.stack([X.sum(axis=0), np.einsum("ij,ij->j", X, X)]))
 
 
-def mean_of_parts(rows: Any, of: Any) -> np.ndarray:
+def mean_of_parts(rows: Rows, of: Any) -> np.ndarray:
     """Mean over the rows of what ``of`` sums over a tile of them."""
     n, d = row_count(rows), row_size(rows)
 
@@ -148,7 +149,7 @@ def _(rows, scale):
     return norms_in_parts(rows, dense_norms, rows.X, np.zeros(scale.size), 1.0 / scale)
 
 
-def norms_in_parts(rows: Any, norms: Any, *arguments: Any) -> np.ndarray:
+def norms_in_parts(rows: Rows, norms: Any, *arguments: Any) -> np.ndarray:
     out = np.empty(row_count(rows))
     in_parts(lambda low, high: norms(*arguments, low, high, out), borders(out.size, row_size(rows)))
     return out

@@ -1,10 +1,9 @@
 """The verbs of an outer function of a block of m inner values; a scalar f acts as the sum of f(u_k)."""
 # mypy: disable-error-code="empty-body"
 
-from typing import Any
-
 import numpy as np
 
+from xrisk.annotations import Outer
 from xrisk.functions.outer import (
     outer_conjugate,
     outer_domain,
@@ -21,62 +20,62 @@ from xrisk.generic import generic
 
 
 @generic
-def block_value(f: Any, u: np.ndarray) -> float:
+def block_value(f: Outer, u: np.ndarray) -> float:
     """f(u), u of shape (m,)."""
 
 
 @generic
-def block_slope(f: Any, u: np.ndarray, y: np.ndarray) -> None:
+def block_slope(f: Outer, u: np.ndarray, y: np.ndarray) -> None:
     """Write a subgradient of f at u into ``y``."""
 
 
 @generic
-def block_conjugate(f: Any, y: np.ndarray) -> float:
+def block_conjugate(f: Outer, y: np.ndarray) -> float:
     """f*(y) = sup_u ⟨y, u⟩ − f(u); inf outside its domain (slack 1e-9 for simplices)."""
 
 
 @generic
-def block_dual_step(f: Any, u: np.ndarray, y0: np.ndarray, tau: float, y: np.ndarray) -> None:
+def block_dual_step(f: Outer, u: np.ndarray, y0: np.ndarray, tau: float, y: np.ndarray) -> None:
     """Write argmax_y ⟨y, u⟩ − f*(y) − (τ/2) ‖y − y₀‖² into ``y``, which may be ``y0`` itself."""
 
 
 @generic
-def block_entropy_step(f: Any, u: np.ndarray, logy: np.ndarray, tau: float) -> None:
+def block_entropy_step(f: Outer, u: np.ndarray, logy: np.ndarray, tau: float) -> None:
     """log of argmax_y ⟨y, u⟩ − f*(y) − τ KL(y, y₀) over the simplex, in place on log y₀."""
 
 
 @generic
-def block_start(f: Any, y: np.ndarray) -> None:
+def block_start(f: Outer, y: np.ndarray) -> None:
     """Write the first dual: 0 projected onto the domain, or the centre of a simplex."""
 
 
 @generic
-def block_project(f: Any, y: np.ndarray) -> None:
+def block_project(f: Outer, y: np.ndarray) -> None:
     """Nearest point of the domain of f*, in place."""
 
 
 @generic
-def block_lipschitz(f: Any, upper: float, m: int) -> float:
+def block_lipschitz(f: Outer, upper: float, m: int) -> float:
     """sup ‖∂f‖₂ on m values u ≤ upper."""
 
 
 @generic
-def block_smoothness(f: Any, upper: float) -> float:
+def block_smoothness(f: Outer, upper: float) -> float:
     """Lipschitz constant of ∇f in ‖·‖₂ on u ≤ upper; inf when not finite."""
 
 
 @generic
-def block_max_smoothness(f: Any, upper: float) -> float:
+def block_max_smoothness(f: Outer, upper: float) -> float:
     """Lipschitz constant of ∇f from ‖·‖_∞ to ‖·‖₁ on u ≤ upper, 1/ρ of the entropy map; inf when not finite."""
 
 
 @generic
-def block_is_monotone(f: Any) -> bool:
+def block_is_monotone(f: Outer) -> bool:
     """Whether f is non-decreasing in every coordinate."""
 
 
 @generic
-def block_is_smooth(f: Any) -> bool:
+def block_is_smooth(f: Outer) -> bool:
     """Whether f is differentiable with a locally Lipschitz gradient."""
 
 

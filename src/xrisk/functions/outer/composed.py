@@ -1,10 +1,11 @@
 """Outer functions made from another: Moreau smoothing, scaling and shifting."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Outer
 from xrisk.functions.outer.curved import Softplus
 from xrisk.functions.outer.generics import (
     outer_conjugate,
@@ -41,7 +42,7 @@ class Smoothed(NamedTuple):
     2.0
     """
 
-    f: Any = CVaRHinge()
+    f: Outer = CVaRHinge()
     nu: float = 0.1
 
 
@@ -55,7 +56,7 @@ class Scaled(NamedTuple):
     12.0
     """
 
-    f: Any = Softplus()
+    f: Outer = Softplus()
     factor: float = 1.0
     slope: float = 1.0
     shift: float = 0.0

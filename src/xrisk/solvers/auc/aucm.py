@@ -1,9 +1,10 @@
 """AUCM: the margin form of the area under the whole curve as a min-max problem of single rows, solved by PESG."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Spec
 from xrisk.functions import prox
 from xrisk.functions.parameters import positive
 from xrisk.inner.oracle import batch_scores_vjp, inner_count, new_batch
@@ -89,7 +90,7 @@ class AUCM(NamedTuple):
     margin: float = 0.5
     strength: float = 0.002
     momentum: float | Decreasing | Stagewise = 0.9
-    epoch: Any = None
+    epoch: Spec = None
     blocks: int | None = None
     batch: int = 32
 

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Spec
 from xrisk.functions import prox
 from xrisk.functions.special import sigmoid
 from xrisk.generic import generic
@@ -85,7 +86,7 @@ class CrossEntropy(NamedTuple):
     weights: Any = EqualRows()
     blocks: int | None = None
     batch: int = 32
-    average: Any = PolynomialAverage()
+    average: Spec = PolynomialAverage()
 
     def card(self) -> MethodCard:
         return MethodCard(

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Spec
 from xrisk.functions import prox
 from xrisk.functions.parameters import positive
 from xrisk.functions.special import clip
@@ -124,7 +125,7 @@ class SOTA(NamedTuple):
     tail_step: float | Decreasing | Stagewise = 0.05
     threshold_step: float | Decreasing | Stagewise = 0.05
     strength: float = 0.002
-    epoch: Any = None
+    epoch: Spec = None
     coordinates: Any = SampledThresholds()
     blocks: int | None = None
     batch: int = 32

@@ -1,10 +1,11 @@
 """SOTA-s: the soft form of two-way partial AUC, exponential weights on both sides."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Spec
 from xrisk.functions import prox
 from xrisk.inner.oracle import add_soft_slopes, batch_scores_vjp, inner_count, new_batch, soft_value
 from xrisk.problem import Problem
@@ -89,7 +90,7 @@ class SOTAs(NamedTuple):
     momentum: float | Decreasing | Stagewise = 0.1
     blocks: int | None = None
     batch: int = 32
-    average: Any = PolynomialAverage()
+    average: Spec = PolynomialAverage()
 
     def card(self) -> MethodCard:
         return MethodCard(

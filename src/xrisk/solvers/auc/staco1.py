@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Spec
 from xrisk.functions import prox
 from xrisk.functions.special import clip
 from xrisk.inner.oracle import (
@@ -107,7 +108,7 @@ class STACO1(NamedTuple):
     blocks: int | None = None
     batch: int = 32
     first: Any = FixedThresholds()
-    average: Any = UniformAverage()
+    average: Spec = UniformAverage()
 
     def card(self) -> MethodCard:
         return MethodCard(

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Spec
 from xrisk.functions import prox
 from xrisk.functions.parameters import positive
 from xrisk.functions.special import clip
@@ -127,8 +128,8 @@ class STACO2(NamedTuple):
     tail_step: float | Decreasing | Stagewise = 0.05
     threshold_step: float | Decreasing | Stagewise = 0.05
     strength: float = 0.002
-    epoch: Any = None
-    scaling: Any = GradientScaling()
+    epoch: Spec = None
+    scaling: Spec = GradientScaling()
     blocks: int | None = None
     batch: int = 32
     first: Any = FixedThresholds()

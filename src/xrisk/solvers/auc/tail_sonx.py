@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Spec
 from xrisk.functions import prox
 from xrisk.inner.oracle import (
     add_tail_slopes,
@@ -113,7 +114,7 @@ class TailSONX(NamedTuple):
     blocks: int | None = None
     batch: int = 32
     first: Any = FixedThresholds()
-    average: Any = PolynomialAverage()
+    average: Spec = PolynomialAverage()
 
     def card(self) -> MethodCard:
         return MethodCard(

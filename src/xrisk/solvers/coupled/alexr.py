@@ -1,9 +1,10 @@
 """ALEXR: primal-dual steps on sampled blocks, with extrapolated inner values."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Spec
 from xrisk.compile import kernel, worthwhile
 from xrisk.functions import WithThreshold, prox
 from xrisk.generic import generic
@@ -159,9 +160,9 @@ class ALEXR(NamedTuple):
     theta: float = 1.0
     blocks: int | None = None
     batch: int = 8
-    mirror: Any = Quadratic()
-    average: Any = PolynomialAverage()
-    pairing: Any = FreshBatch()
+    mirror: Spec = Quadratic()
+    average: Spec = PolynomialAverage()
+    pairing: Spec = FreshBatch()
     threshold: ThresholdBounds = ThresholdBounds()
 
     def card(self) -> MethodCard:

@@ -1,9 +1,10 @@
 """ALEXR-DL: a proximal-point loop around ALEXR, for inner functions that are convex up to a quadratic."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Solver
 from xrisk.compile import canonical
 from xrisk.functions import Smoothed, outer_value
 from xrisk.functions.parameters import check_spec, checks, positive, share, whole_from
@@ -86,7 +87,7 @@ class ALEXRDL(NamedTuple):
     True
     """
 
-    solver: Any = ALEXR()
+    solver: Solver = ALEXR()
     strength: float = 0.5
     length: int = 1000
     smoothing: float | None = None

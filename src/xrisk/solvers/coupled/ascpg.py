@@ -1,9 +1,10 @@
 """ASC-PG: the inner values are tracked at a point ahead of the iterate."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Spec
 from xrisk.functions import block_slope, prox
 from xrisk.inner.oracle import (
     batch_value,
@@ -84,7 +85,7 @@ class ASCPG(NamedTuple):
     track: float | Decreasing | Stagewise = Decreasing(1.0, 10.0, 4.0 / 7.0)
     blocks: int = 1
     batch: int = 8
-    average: Any = PolynomialAverage()
+    average: Spec = PolynomialAverage()
 
     def card(self) -> MethodCard:
         return MethodCard(

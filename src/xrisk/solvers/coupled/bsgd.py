@@ -1,9 +1,10 @@
 """BSGD: the mean of a batch in place of the inner function."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Spec
 from xrisk.functions import block_slope, prox
 from xrisk.inner.oracle import (
     batch_value,
@@ -73,7 +74,7 @@ class BSGD(NamedTuple):
     step: float | Decreasing | Stagewise = 0.05
     blocks: int | None = None
     batch: int = 8
-    average: Any = PolynomialAverage()
+    average: Spec = PolynomialAverage()
 
     def card(self) -> MethodCard:
         return MethodCard(

@@ -1,9 +1,10 @@
 """SGD with momentum on the mean loss of all rows."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Spec
 from xrisk.functions import prox
 from xrisk.inner.oracle import Oracles, batch_vjp, draw, inner_pooled, new_batch
 from xrisk.problem import Problem
@@ -65,7 +66,7 @@ class MomentumSGD(NamedTuple):
     step: float | Decreasing | Stagewise = 0.005
     batch: int = 64
     inertia: float = 0.9
-    average: Any = PolynomialAverage()
+    average: Spec = PolynomialAverage()
 
     def card(self) -> MethodCard:
         return MethodCard(

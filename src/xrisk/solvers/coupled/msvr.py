@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Spec
 from xrisk.functions import block_slope, prox
 from xrisk.generic import generic
 from xrisk.inner.oracle import (
@@ -173,8 +174,8 @@ class MSVR(NamedTuple):
     blocks: int | None = None
     batch: int = 8
     gradient: Any = CorrectedGradient()
-    scaling: Any = PlainStep()
-    average: Any = PolynomialAverage()
+    scaling: Spec = PlainStep()
+    average: Spec = PolynomialAverage()
 
     def card(self) -> MethodCard:
         return MethodCard(

@@ -1,9 +1,10 @@
 """MSVR v3: full passes at snapshots take the noise of finite sums out of the tracked values and gradient."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Spec
 from xrisk.functions import block_slope, prox
 from xrisk.inner.oracle import (
     batch_value,
@@ -111,10 +112,10 @@ class SnapshotMSVR(NamedTuple):
     track: float | Decreasing | Stagewise = 0.1
     momentum: float | Decreasing | Stagewise = 0.1
     correction: float | TheoryCorrection = TheoryCorrection()
-    epoch: Any = None
+    epoch: Spec = None
     blocks: int | None = None
     batch: int = 8
-    average: Any = PolynomialAverage()
+    average: Spec = PolynomialAverage()
 
     def card(self) -> MethodCard:
         return MethodCard(

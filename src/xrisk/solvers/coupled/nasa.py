@@ -1,9 +1,10 @@
 """NASA: the iterate, the tracked gradient and the tracked inner values share one time scale."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Spec
 from xrisk.functions import block_slope, prox
 from xrisk.functions.parameters import positive
 from xrisk.inner.oracle import (
@@ -90,7 +91,7 @@ class NASA(NamedTuple):
     value_factor: float = 1.0
     blocks: int = 1
     batch: int = 8
-    average: Any = PolynomialAverage()
+    average: Spec = PolynomialAverage()
 
     def card(self) -> MethodCard:
         return MethodCard(

@@ -1,9 +1,10 @@
 """nSSD: the sequential dual method for layers with kinks."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Spec
 from xrisk.functions import block_dual_step, prox
 from xrisk.inner.oracle import (
     batch_value,
@@ -83,7 +84,7 @@ class NSSD(NamedTuple):
     theta: float = 1.0
     blocks: int = 1
     batch: int = 8
-    average: Any = PolynomialAverage()
+    average: Spec = PolynomialAverage()
 
     def card(self) -> MethodCard:
         return MethodCard(

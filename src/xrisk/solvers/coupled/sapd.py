@@ -1,9 +1,10 @@
 """SAPD: accelerated primal-dual steps on all dual blocks, extrapolated with the stored old values."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Spec
 from xrisk.functions import block_dual_step, prox
 from xrisk.inner.oracle import (
     batch_value,
@@ -82,7 +83,7 @@ class SAPD(NamedTuple):
     theta: float = 1.0
     blocks: int = 1
     batch: int = 8
-    average: Any = PolynomialAverage()
+    average: Spec = PolynomialAverage()
 
     def card(self) -> MethodCard:
         return MethodCard(

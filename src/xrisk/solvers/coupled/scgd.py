@@ -1,9 +1,10 @@
 """SCGD: all inner values are tracked on a fast time scale, x moves on a slow one."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Spec
 from xrisk.functions import block_slope, prox
 from xrisk.inner.oracle import (
     batch_value,
@@ -79,7 +80,7 @@ class SCGD(NamedTuple):
     track: float | Decreasing | Stagewise = Decreasing(1.0, 10.0, 0.5)
     blocks: int = 1
     batch: int = 8
-    average: Any = PolynomialAverage()
+    average: Spec = PolynomialAverage()
 
     def card(self) -> MethodCard:
         return MethodCard(

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Solver, Spec
 from xrisk.functions import Identity, prox
 from xrisk.inner.oracle import (
     Oracles,
@@ -37,7 +38,7 @@ class UpweightedSGDState(NamedTuple):
     t: int  # iterations done
 
 
-def prepare_mean(problem: Problem, solver: Any) -> tuple[Problem, Any]:
+def prepare_mean(problem: Problem, solver: Solver) -> tuple[Problem, Any]:
     """`prepare_as_stated` for methods of the mean of the inner functions, without its outer function or risk."""
     problem, solver = prepare_as_stated(problem, solver)
     return problem._replace(outer=Identity()), solver
@@ -100,7 +101,7 @@ class SGD(NamedTuple):
 
     step: float | Decreasing | Stagewise = 0.05
     batch: int = 64
-    average: Any = PolynomialAverage()
+    average: Spec = PolynomialAverage()
 
     def card(self) -> MethodCard:
         return MethodCard(
@@ -170,7 +171,7 @@ class UpweightedSGD(NamedTuple):
     step: float | Decreasing | Stagewise = 0.05
     blocks: int | None = None
     batch: int = 8
-    average: Any = PolynomialAverage()
+    average: Spec = PolynomialAverage()
 
     def card(self) -> MethodCard:
         return MethodCard(

@@ -1,9 +1,10 @@
 """SONEX: an outer function with kinks is smoothed, then inner values and the gradient are tracked."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Spec
 from xrisk.functions import block_dual_step, prox
 from xrisk.inner.oracle import (
     batch_value,
@@ -106,7 +107,7 @@ class SONEX(NamedTuple):
     correction: float | TheoryCorrection = 0.5
     blocks: int | None = None
     batch: int = 8
-    average: Any = PolynomialAverage()
+    average: Spec = PolynomialAverage()
 
     def card(self) -> MethodCard:
         return MethodCard(

@@ -1,9 +1,10 @@
 """SONX: subgradients at tracked inner values, for outer functions with kinks."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Spec
 from xrisk.functions import block_slope, prox
 from xrisk.inner.oracle import (
     batch_value,
@@ -98,7 +99,7 @@ class SONX(NamedTuple):
     correction: float | TheoryCorrection = 0.5
     blocks: int | None = None
     batch: int = 8
-    average: Any = PolynomialAverage()
+    average: Spec = PolynomialAverage()
 
     def card(self) -> MethodCard:
         return MethodCard(

@@ -1,9 +1,10 @@
 """SOX: a moving average of every inner value, and one of the gradient."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Spec
 from xrisk.functions import block_slope, prox
 from xrisk.inner.oracle import (
     batch_value,
@@ -87,8 +88,8 @@ class SOX(NamedTuple):
     momentum: float | Decreasing | Stagewise = 1.0
     blocks: int | None = None
     batch: int = 8
-    pairing: Any = FreshBatch()
-    average: Any = PolynomialAverage()
+    pairing: Spec = FreshBatch()
+    average: Spec = PolynomialAverage()
 
     def card(self) -> MethodCard:
         return MethodCard(

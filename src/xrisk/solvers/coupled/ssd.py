@@ -1,9 +1,10 @@
 """SSD: dual steps for the inner layer, then for the outer layer, each in the geometry of its own conjugate."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Spec
 from xrisk.functions import block_slope, prox
 from xrisk.inner.oracle import (
     batch_value,
@@ -97,7 +98,7 @@ class SSD(NamedTuple):
     theta: float = 1.0
     blocks: int = 1
     batch: int = 8
-    average: Any = PolynomialAverage()
+    average: Spec = PolynomialAverage()
 
     def card(self) -> MethodCard:
         return MethodCard(

@@ -1,11 +1,12 @@
 """AccMDA: momentum and variance reduction for parameters and the weights of all rows."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba.extending import register_jitable
 
+from xrisk.annotations import Spec
 from xrisk.functions import KLBallRisk, KLRisk, prox
 from xrisk.functions.ambiguity import kl_divergence
 from xrisk.functions.row_risks import temperature_range
@@ -172,7 +173,7 @@ class AccMDA(NamedTuple):
     decay: float = 3.0
     least: float = 0.05
     batch: int = 32
-    average: Any = PolynomialAverage()
+    average: Spec = PolynomialAverage()
 
     def card(self) -> MethodCard:
         return MethodCard(

@@ -1,9 +1,10 @@
 """ASCDRO: SCDRO with variance-reduced estimators, which evaluate every batch at two points."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Spec
 from xrisk.functions import prox
 from xrisk.functions.row_risks import ball_radius, divergence_limit, temperature_range
 from xrisk.functions.special import clip, norm
@@ -92,7 +93,7 @@ class ASCDRO(NamedTuple):
     temperature: float = 1.0
     floor: float = 1e-3
     strength: float = 0.0
-    average: Any = PolynomialAverage()
+    average: Spec = PolynomialAverage()
 
     def card(self) -> MethodCard:
         return MethodCard(

@@ -1,11 +1,12 @@
 """Dual SGM: simultaneous gradient steps on parameters and multipliers of the dual form of a risk."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba.extending import register_jitable
 
+from xrisk.annotations import Spec
 from xrisk.functions import ChiSquareBallRisk, ChiSquareRiskA, CVaRRisk, KLBallRisk, KLRisk, prox
 from xrisk.functions.parameters import finite
 from xrisk.functions.row_risks import ball_radius, bare_risk, floored, temperature_range
@@ -185,7 +186,7 @@ class DualSGM(NamedTuple):
     temperature: float = 1.0
     slack: float = 1.0
     floor: float = 1e-3
-    average: Any = PolynomialAverage()
+    average: Spec = PolynomialAverage()
 
     def card(self) -> MethodCard:
         return MethodCard(

@@ -1,9 +1,10 @@
 """FastDRO: steps along the worst case of a batch."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Spec
 from xrisk.functions import prox
 from xrisk.inner.oracle import batch_losses, batch_losses_vjp, new_batch
 from xrisk.problem import Problem
@@ -70,7 +71,7 @@ class FastDRO(NamedTuple):
     step: float | Decreasing | Stagewise = 0.01
     batch: int = 64
     inertia: float = 0.9
-    average: Any = PolynomialAverage()
+    average: Spec = PolynomialAverage()
 
     def card(self) -> MethodCard:
         return MethodCard(

@@ -1,10 +1,11 @@
 """FastDRO by multilevel Monte Carlo: the bias of large batches at the mean cost of small ones."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba.extending import register_jitable
 
+from xrisk.annotations import Spec
 from xrisk.functions import prox
 from xrisk.inner.groups import RowBatch
 from xrisk.inner.oracle import Oracles, batch_losses, batch_losses_vjp, new_batch
@@ -77,7 +78,7 @@ class FastDROMLMC(NamedTuple):
     batch: int = 16
     levels: int = 5
     inertia: float = 0.0
-    average: Any = PolynomialAverage()
+    average: Spec = PolynomialAverage()
 
     def card(self) -> MethodCard:
         return MethodCard(

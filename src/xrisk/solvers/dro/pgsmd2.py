@@ -1,10 +1,11 @@
 """PG-SMD2: proximally guided stochastic mirror descent on parameters and the weights of all rows."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Spec
 from xrisk.functions import prox
 from xrisk.inner.oracle import batch_losses, batch_losses_vjp, inner_count, new_batch
 from xrisk.problem import Problem
@@ -89,7 +90,7 @@ class PGSMD2(NamedTuple):
     step: float | Decreasing | Stagewise = 0.2
     dual_step: float | Decreasing | Stagewise = 10.0
     strength: float = 0.1
-    epoch: Any = Lengthening(100)
+    epoch: Spec = Lengthening(100)
     least: float = 0.01
     batch: int = 16
 

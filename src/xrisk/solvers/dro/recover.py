@@ -1,9 +1,10 @@
 """RECOVER: variance-reduced estimators for DRO with a price on KL divergence; stages cut the steps."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Spec
 from xrisk.functions import prox
 from xrisk.functions.special import norm
 from xrisk.inner.oracle import batch_losses, batch_losses_vjp, new_batch
@@ -79,7 +80,7 @@ class RECOVER(NamedTuple):
     step: float | Decreasing | Stagewise = Stagewise(0.1, 0.5, 1000, 2.0)
     track: float | Decreasing | Stagewise = Stagewise(0.5, 0.5, 1000, 2.0)
     batch: int = 64
-    average: Any = PolynomialAverage()
+    average: Spec = PolynomialAverage()
 
     def card(self) -> MethodCard:
         return MethodCard(

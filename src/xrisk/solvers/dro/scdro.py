@@ -1,9 +1,10 @@
 """SCDRO: moving averages of exp(v/λ) and of the gradient, for parameters and temperature at once."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Spec
 from xrisk.functions import prox
 from xrisk.functions.row_risks import ball_radius, divergence_limit, temperature_range
 from xrisk.functions.special import clip
@@ -94,7 +95,7 @@ class SCDRO(NamedTuple):
     temperature: float = 1.0
     floor: float = 1e-3
     strength: float = 0.0
-    average: Any = PolynomialAverage()
+    average: Spec = PolynomialAverage()
 
     def card(self) -> MethodCard:
         return MethodCard(

@@ -1,10 +1,11 @@
 """SCENT: a mirror step on the logarithm of mean exp(v/λ), for DRO with a price on KL divergence."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Spec
 from xrisk.functions import prox
 from xrisk.functions.row_risks import bare_risk
 from xrisk.functions.special import log1pexp
@@ -75,7 +76,7 @@ class SCENT(NamedTuple):
     step: float | Decreasing | Stagewise = 0.05
     dual_step: float | Decreasing | Stagewise = 0.1
     batch: int = 64
-    average: Any = PolynomialAverage()
+    average: Spec = PolynomialAverage()
 
     def card(self) -> MethodCard:
         return MethodCard(

@@ -1,10 +1,11 @@
 """SPD: stochastic primal-dual mirror steps on parameters and the weights of all rows."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Spec
 from xrisk.functions import prox
 from xrisk.inner.oracle import batch_losses, batch_losses_vjp, inner_count, new_batch, place_block
 from xrisk.problem import Problem
@@ -77,7 +78,7 @@ class SPD(NamedTuple):
     dual_step: float | Decreasing | Stagewise = 2.0
     least: float = 0.05
     batch: int = 8
-    average: Any = UniformAverage()
+    average: Spec = UniformAverage()
 
     def card(self) -> MethodCard:
         return MethodCard(

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Solver, Spec
 from xrisk.functions import block_slope, prox
 from xrisk.generic import generic
 from xrisk.inner.oracle import draw, new_batch, uniform_index
@@ -49,14 +50,14 @@ def jacobian_samples(solver):
     """Samples of a Jacobian in an iteration."""
 
 
-def first_state(problem: Problem, restart: Any, x: np.ndarray, jacobians: Any) -> CompositionalSVRGState:
+def first_state(problem: Problem, restart: Spec, x: np.ndarray, jacobians: Any) -> CompositionalSVRGState:
     """Before the first full pass."""
     y, kept = first_duals(problem), first_kept(restart, x)
     return CompositionalSVRGState(x.copy(), x.copy(), np.zeros_like(y), y, jacobians, np.zeros(x.size), kept, 0)
 
 
 def with_snapshot(
-    solver: Any, problem: Problem, state: CompositionalSVRGState, rng: np.random.Generator
+    solver: Solver, problem: Problem, state: CompositionalSVRGState, rng: np.random.Generator
 ) -> CompositionalSVRGState:
     """The state with its snapshot where the epoch begins."""
     w, _ = restart_point(solver.restart, state.kept, state.w, NO_DUALS)
@@ -111,8 +112,8 @@ class CompositionalSVRG1(NamedTuple):
     """
 
     step: float | Decreasing | Stagewise = 0.05
-    epoch: Any = None
-    restart: Any = LastPoint()
+    epoch: Spec = None
+    restart: Spec = LastPoint()
     batch: int = 6
 
     def card(self) -> MethodCard:
@@ -181,8 +182,8 @@ class CompositionalSVRG2(NamedTuple):
     """
 
     step: float | Decreasing | Stagewise = 0.05
-    epoch: Any = None
-    restart: Any = LastPoint()
+    epoch: Spec = None
+    restart: Spec = LastPoint()
     batch: int = 3
     jacobian_batch: int = 3
 

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Solver, Spec
 from xrisk.functions import prox
 from xrisk.inner.oracle import batch_vjp, draw, inner_is_affine, new_batch, uniform_index
 from xrisk.problem import Problem
@@ -35,14 +36,14 @@ class SVRPDAState(NamedTuple):
     t: int  # iterations done
 
 
-def first_state(problem: Problem, restart: Any, x: np.ndarray, jacobians: Any) -> SVRPDAState:
+def first_state(problem: Problem, restart: Spec, x: np.ndarray, jacobians: Any) -> SVRPDAState:
     """Before the first full pass."""
     y = first_duals(problem)
     kept = first_kept(restart, x, y)
     return SVRPDAState(x.copy(), y, x.copy(), np.zeros_like(y), jacobians, np.zeros(x.size), kept, 0)
 
 
-def with_snapshot(solver: Any, problem: Problem, state: SVRPDAState, rng: np.random.Generator) -> SVRPDAState:
+def with_snapshot(solver: Solver, problem: Problem, state: SVRPDAState, rng: np.random.Generator) -> SVRPDAState:
     """The state with its snapshot where the epoch begins."""
     w, y = restart_point(solver.restart, state.kept, state.w, state.y)
     means, (jacobians, full) = values_at(problem, w), mean_vjp_at(state.jacobians, problem, w, y)
@@ -101,8 +102,8 @@ class SVRPDAI(NamedTuple):
 
     step: float | Decreasing | Stagewise = 0.05
     dual_step: float | Decreasing | Stagewise = 0.5
-    epoch: Any = None
-    restart: Any = LastPoint()
+    epoch: Spec = None
+    restart: Spec = LastPoint()
     batch: int = 1
 
     def card(self) -> MethodCard:
@@ -171,8 +172,8 @@ class SVRPDAII(NamedTuple):
 
     step: float | Decreasing | Stagewise = 0.05
     dual_step: float | Decreasing | Stagewise = 0.5
-    epoch: Any = None
-    restart: Any = LastPoint()
+    epoch: Spec = None
+    restart: Spec = LastPoint()
     batch: int = 1
 
     def card(self) -> MethodCard:

@@ -1,9 +1,10 @@
 """ALEG: variance-reduced mirror-prox on parameters and weights; every step samples every group."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Spec
 from xrisk.functions import kl_project_logs, prox, risk_cap
 from xrisk.functions.parameters import below_one
 from xrisk.inner.oracle import (
@@ -106,7 +107,7 @@ class ALEG(NamedTuple):
     epoch: int | None = None
     anchor: float | None = None
     batch: int = 8
-    average: Any = UniformAverage()
+    average: Spec = UniformAverage()
 
     def card(self) -> MethodCard:
         return MethodCard(

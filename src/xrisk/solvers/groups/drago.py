@@ -1,10 +1,11 @@
 """Drago: primal and dual steps on tables, which are refreshed in turn and corrected at random parts."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba.extending import register_jitable
 
+from xrisk.annotations import Spec
 from xrisk.functions import prox, risk_is_support, risk_project, risk_weights
 from xrisk.functions.parameters import non_negative
 from xrisk.inner.oracle import (
@@ -105,7 +106,7 @@ class Drago(NamedTuple):
     theta: float = 0.9
     batch: int = 8
     smoothing: float = 0.0
-    average: Any = LastIterate()
+    average: Spec = LastIterate()
 
     def card(self) -> MethodCard:
         return MethodCard(

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Spec
 from xrisk.functions import kl_project_logs, prox, risk_cap
 from xrisk.functions.parameters import checks, from_zero_to_one, non_negative, positive
 from xrisk.functions.special import clip
@@ -207,7 +208,7 @@ class GDRO(NamedTuple):
     dual_step: float | Decreasing | Stagewise = 0.005
     bandit: Any = EXP3P()
     batch: int = 8
-    average: Any = UniformAverage()
+    average: Spec = UniformAverage()
 
     def card(self) -> MethodCard:
         return MethodCard("GDRO", values="B", gradients="B", **bandit_facts(self.bandit))

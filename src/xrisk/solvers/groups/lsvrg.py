@@ -1,9 +1,10 @@
 """LSVRG: variance-reduced steps under the weights of the risk at the last full pass."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Spec
 from xrisk.functions import prox, risk_weights
 from xrisk.inner.oracle import (
     batch_vjp,
@@ -77,10 +78,10 @@ class LSVRG(NamedTuple):
     """
 
     step: float | Decreasing | Stagewise = 0.05
-    epoch: Any = None
+    epoch: Spec = None
     blocks: int | None = None
     batch: int = 8
-    average: Any = LastIterate()
+    average: Spec = LastIterate()
 
     def card(self) -> MethodCard:
         return MethodCard(

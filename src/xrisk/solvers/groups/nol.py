@@ -1,9 +1,10 @@
 """NOL: a bandit picks one group per step and plays against gradient descent."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Spec
 from xrisk.functions import normalise_logs, prox
 from xrisk.functions.parameters import positive
 from xrisk.functions.special import clip
@@ -78,7 +79,7 @@ class NOL(NamedTuple):
     dual_step: float | Decreasing | Stagewise = 0.005
     scale: float = 1.0
     batch: int = 8
-    average: Any = UniformAverage()
+    average: Spec = UniformAverage()
 
     def card(self) -> MethodCard:
         return MethodCard(

@@ -1,10 +1,11 @@
 """OOA: online group DRO: the weights of all groups follow from the losses of a few."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Spec
 from xrisk.functions import kl_project_logs, prox, risk_cap
 from xrisk.inner.oracle import (
     batch_value,
@@ -85,7 +86,7 @@ class OOA(NamedTuple):
     dual_step: float | Decreasing | Stagewise = 0.02
     blocks: int | None = None
     batch: int = 8
-    average: Any = UniformAverage()
+    average: Spec = UniformAverage()
 
     def card(self) -> MethodCard:
         return MethodCard(

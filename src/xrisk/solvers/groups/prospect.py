@@ -1,10 +1,11 @@
 """Prospect: tables of the last loss, slope and weight of every sample remove bias and noise from a step."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba.extending import register_jitable
 
+from xrisk.annotations import Risk, Spec
 from xrisk.compile import canonical
 from xrisk.functions import MaxRisk, prox, risk_project, risk_weights
 from xrisk.functions.parameters import positive
@@ -32,7 +33,7 @@ ROWS = Need("mean losses of groups of rows", lambda problem: sample_slopes.imple
 class ShiftCost(NamedTuple):
     """max over q in the dual set of ρ of ⟨q, u⟩ − (ν n/2) ‖q − 1/n‖², for a ρ without a price on q."""
 
-    rho: Any = MaxRisk()
+    rho: Risk = MaxRisk()
     nu: float = 1.0
 
 
@@ -118,7 +119,7 @@ class Prospect(NamedTuple):
     smoothing: float | None = None
     blocks: int | None = None
     batch: int = 8
-    average: Any = LastIterate()
+    average: Spec = LastIterate()
 
     def card(self) -> MethodCard:
         return MethodCard(

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Spec
 from xrisk.functions import kl_project_logs, prox, risk_cap
 from xrisk.generic import generic
 from xrisk.inner.oracle import batch_value, batch_vjp, draw, inner_count, new_batch, shares_batch
@@ -112,7 +113,7 @@ class SMD(NamedTuple):
     dual_step: float | Decreasing | Stagewise = 0.05
     batch: int = 8
     gradient: Any = EveryGroup()
-    average: Any = UniformAverage()
+    average: Spec = UniformAverage()
 
     def card(self) -> MethodCard:
         return MethodCard(

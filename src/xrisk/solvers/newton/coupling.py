@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Outer, Risk
 from xrisk.compile import kernel, worthwhile
 from xrisk.functions import (
     CVaRHinge,
@@ -39,7 +40,7 @@ from xrisk.problem import is_risk, mean_block_value
 class Separable(NamedTuple):
     """φ = Σ f(u_j): the weights are independent."""
 
-    f: Any = Identity()
+    f: Outer = Identity()
     plain: Any = Identity()  # f before it was wrapped for smoothing
 
 
@@ -64,8 +65,8 @@ class SoftConstrained(NamedTuple):
 class Thresholded(NamedTuple):
     """A risk known by its outer function f and its threshold."""
 
-    risk: Any = MaxRisk()
-    f: Any = CVaRHinge()
+    risk: Risk = MaxRisk()
+    f: Outer = CVaRHinge()
 
 
 @generic
@@ -88,7 +89,7 @@ def _(outer, n, m):
     return Separable(smoothable_outer(outer), outer)
 
 
-def _piece_coupling(f: Any) -> Any:
+def _piece_coupling(f: Outer) -> Any:
     lo, hi, at, curvature = outer_piece(f)
     return SumConstrained(lo, hi, at, curvature, 1.0, -outer_value(f, at))
 
@@ -112,7 +113,7 @@ def _(outer, n, m):
     return SumConstrained(hi=cap if cap < n * (1.0 - 1e-12) else np.inf)
 
 
-def coupled_value(outer: Any, u: np.ndarray) -> float:
+def coupled_value(outer: Outer, u: np.ndarray) -> float:
     """The exact value of the outer function or risk at inner values u (n, m)."""
     if is_risk(outer):
         return float(risk_value(outer, np.ascontiguousarray(u[:, 0])))

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Inner, Solver, State
 from xrisk.functions.parameters import positive
 from xrisk.functions.smoothing import plain_loss, smoothable_loss
 from xrisk.inner.oracle import inner_dim
@@ -39,7 +40,7 @@ class SmoothedProblem(NamedTuple):
     """What stays the same while the smoothing vanishes."""
 
     problem: Problem
-    inner: Any  # as linear groups where it is that, with a loss that can be smoothed and columns centred
+    inner: Inner  # as linear groups where it is that, with a loss that can be smoothed and columns centred
     coupling: Any
     barrier: Barrier
     fixed: np.ndarray  # (d,) mask of coordinates that cannot move
@@ -71,7 +72,7 @@ class Point(NamedTuple):
     left: np.ndarray = NO_SHARE  # what `inner_gradients` needs, where it was kept
 
 
-def point_of(task: SmoothedProblem, state: Any, curve: np.ndarray) -> Point:
+def point_of(task: SmoothedProblem, state: State, curve: np.ndarray) -> Point:
     """The point that a state was made of; its weights have these curvatures."""
     y = state.y.reshape(task.shape)
     return Point(state.x, state.z, state.sums, state.shift, y, curve, state.theta, 0.0)
@@ -141,7 +142,7 @@ def _weights(task: SmoothedProblem, u: np.ndarray, theta: float, shift: np.ndarr
     return found
 
 
-def has_kinks(g: Any) -> bool:
+def has_kinks(g: Inner) -> bool:
     """Whether the losses of the inner functions have kinks, which smoothing takes away."""
     loss = smoothable_loss(pass_loss(g))
     return plain_loss(loss) is not loss
@@ -220,7 +221,7 @@ def stationarity(task: SmoothedProblem, point: Point, grad: np.ndarray, slopes: 
     return gradient_cost(task.barrier, grad, slopes * task.columns, value)
 
 
-def check_smoothing(solver: Any) -> None:
+def check_smoothing(solver: Solver) -> None:
     """Refuse a tolerance or a first smoothing that is not positive."""
     positive("tol", solver.tol)
     positive("smoothing", solver.smoothing)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Inner
 from xrisk.data.products import row_bytes, row_gram, row_work
 from xrisk.data.rows import frozen
 from xrisk.functions import ChiSquareBallRisk, ChiSquareRiskA, CVaRRisk, KLBallRisk, KLRisk, WithMasses
@@ -39,7 +40,7 @@ class RowTask(NamedTuple):
     """What stays the same while the smoothing vanishes."""
 
     problem: Problem
-    inner: Any  # `Samples` with a loss that can be smoothed, columns centred
+    inner: Inner  # `Samples` with a loss that can be smoothed, columns centred
     barrier: Barrier
     columns: np.ndarray  # (d,) root mean squares
     centre: np.ndarray  # (d,) what the intercept absorbs; zero where nothing does

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Inner
 from xrisk.certificate.rounding import base_weights
 from xrisk.compile import canonical
 from xrisk.data.products import sampled_rows
@@ -51,7 +52,7 @@ ENDINGS = (None, Stop.CONVERGED, Stop.ROUNDING)  # by the number a state keeps
 
 
 @generic
-def are_single_rows(g: Any) -> bool:
+def are_single_rows(g: Inner) -> bool:
     """Whether the inner functions are the losses of single rows of a linear model."""
 
 

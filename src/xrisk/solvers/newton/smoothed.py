@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from xrisk.annotations import Inner
 from xrisk.compile import canonical
 from xrisk.data.rows import row_count
 from xrisk.functions.smoothing import smoothable_loss
@@ -64,7 +65,7 @@ def smoothed_problem(problem: Problem) -> SmoothedProblem:
     return task._replace(prepared=passes.copy())
 
 
-def centred_columns(g: Any, barrier: Barrier) -> tuple[Any, np.ndarray, np.ndarray]:
+def centred_columns(g: Inner, barrier: Barrier) -> tuple[Any, np.ndarray, np.ndarray]:
     """The inner functions centred, their centre, and the sizes of their columns."""
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused
         g, centre = _centred(g, barrier)
@@ -76,7 +77,7 @@ def centred_columns(g: Any, barrier: Barrier) -> tuple[Any, np.ndarray, np.ndarr
     return g, centre, positive_or_one(columns)
 
 
-def _centred(g: Any, barrier: Barrier) -> tuple[Any, np.ndarray]:
+def _centred(g: Inner, barrier: Barrier) -> tuple[Any, np.ndarray]:
     """The inner functions with columns far from zero centred, where a free intercept makes that the same problem."""
     d = barrier.l2.size
     bounded = np.isfinite(barrier.radius) or np.isfinite(barrier.total)
@@ -126,7 +127,7 @@ def constant_size(problem: Problem, at_zero: float = np.nan) -> tuple[float, int
     return min(size, _constant_value(problem, g, centre)), 1 + unknown
 
 
-def _constant_value(problem: Problem, g: Any, score: float) -> float:
+def _constant_value(problem: Problem, g: Inner, score: float) -> float:
     z = np.full((row_count(pass_rows(g)), score_count(g)), score)
     u = walk(g, LossValues(), scores_only(g, z), NO_SHARE).sums[:, 0].reshape(-1, inner_dim(g))
     return abs(coupled_value(problem.outer, u))

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Solver, Spec, State
 from xrisk.compile import canonical, specialise
 from xrisk.functions.parameters import check_spec, checks, one_or_more, require, whole_from
 from xrisk.generic import generic
@@ -81,7 +82,7 @@ def _(epoch, t):
     return 0, sys.maxsize
 
 
-def settled_epoch(epoch: Any, problem: Problem, sampled: int) -> Any:
+def settled_epoch(epoch: Spec, problem: Problem, sampled: int) -> Any:
     """The checked epoch; by default its iterations, of ``sampled`` samples each, draw as many as a pass reads."""
     if epoch is None:
         return -(-inner_samples(problem.inner) // sampled)
@@ -93,7 +94,7 @@ def settled_epoch(epoch: Any, problem: Problem, sampled: int) -> Any:
     return int(epoch)
 
 
-def prepare_epochs(problem: Problem, solver: Any) -> tuple[Problem, Any]:
+def prepare_epochs(problem: Problem, solver: Solver) -> tuple[Problem, Any]:
     """`prepare_coupled`, with the epoch and the restart settled; an iteration samples a batch of one block."""
     problem, ready = prepare_coupled(problem, solver)
     ready = ready._replace(epoch=settled_epoch(solver.epoch, problem, ready.batch * inner_dim(problem.inner)))
@@ -104,7 +105,7 @@ def prepare_epochs(problem: Problem, solver: Any) -> tuple[Problem, Any]:
 EPOCHS = Form(prepare_epochs, coupled_start)
 
 
-def epochs_begun(epoch: Any, t: int) -> int:
+def epochs_begun(epoch: Spec, t: int) -> int:
     """Number of epochs, and so of full passes, that the first t iterations begin."""
     if isinstance(epoch, int):
         return -(-t // epoch)
@@ -115,7 +116,7 @@ def epochs_begun(epoch: Any, t: int) -> int:
 
 
 def advance_by_epochs(
-    solver: Any, problem: Problem, state: Any, n_steps: int, rng: np.random.Generator, steps: Callable
+    solver: Solver, problem: Problem, state: State, n_steps: int, rng: np.random.Generator, steps: Callable
 ) -> Any:
     """``n_steps`` iterations of the kernel ``steps``, with ``solver.pass_over`` at the beginning of every epoch."""
     end = state.t + n_steps
@@ -207,12 +208,12 @@ def _(restart, kept, w, y):
 NO_DUALS = np.zeros((0, 0))
 
 
-def first_kept(restart: Any, w: np.ndarray, y: np.ndarray = NO_DUALS) -> Kept:
+def first_kept(restart: Spec, w: np.ndarray, y: np.ndarray = NO_DUALS) -> Kept:
     """What is kept before the first epoch: its start."""
     return Kept(w.copy(), y.copy(), 0, 0) if restart_keeps(restart) else Kept(np.zeros(0), NO_DUALS.copy(), 0, 0)
 
 
-def kept_ahead(solver: Any, kept: Kept, t: int, rng: np.random.Generator) -> Kept:
+def kept_ahead(solver: Solver, kept: Kept, t: int, rng: np.random.Generator) -> Kept:
     """What the epoch that begins after t iterations is to keep."""
     if not restart_keeps(solver.restart):
         return kept
@@ -220,7 +221,7 @@ def kept_ahead(solver: Any, kept: Kept, t: int, rng: np.random.Generator) -> Kep
     return Kept(kept.w.copy(), kept.y.copy(), first, uniform_index(rng, first + 1, after + 1))
 
 
-def check_restart(restart: Any, epoch: Any) -> None:
+def check_restart(restart: Spec, epoch: Spec) -> None:
     """Refuse an unknown restart, and one that needs the end of an endless epoch."""
     _check_kind("restart", restart)
     if restart_keeps(restart) and isinstance(epoch, SingleLoop):

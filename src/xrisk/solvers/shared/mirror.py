@@ -4,10 +4,11 @@ A dual block is kept in coordinates z that suit its map: the tracked value u for
 log y for the entropy.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Outer
 from xrisk.functions import (
     block_dual_step,
     block_entropy_step,
@@ -80,7 +81,7 @@ def _(mirror, f, u, y, y0):
 
 
 @mirror_check.of(Conjugate)
-def _(mirror: Conjugate, f: Any) -> None:
+def _(mirror: Conjugate, f: Outer) -> None:
     if not block_is_smooth(f):
         raise ValueError(f"mirror must be Quadratic() for an outer function with a kink, got {mirror} for {f}")
 
@@ -107,7 +108,7 @@ def _(mirror, f, u, y, y0):
 
 
 @mirror_check.of(Quadratic)
-def _(mirror: Quadratic, f: Any) -> None:
+def _(mirror: Quadratic, f: Outer) -> None:
     pass
 
 
@@ -136,6 +137,6 @@ def _(mirror, f, u, y, y0):
 
 
 @mirror_check.of(Entropy)
-def _(mirror: Entropy, f: Any) -> None:
+def _(mirror: Entropy, f: Outer) -> None:
     if type(f) not in block_entropy_step.table:
         raise ValueError(f"mirror must be Quadratic() unless the duals are a simplex, got {mirror} for {f}")

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numba.extending import register_jitable
 
+from xrisk.annotations import Solver
 from xrisk.compile import kernel, worthwhile
 from xrisk.functions import KLRisk, WithMasses, risk_weights
 from xrisk.functions.ambiguity import reweigh
@@ -28,7 +29,7 @@ WORST_CASE = Need(
 EQUAL_MASSES = Need("equal masses", lambda problem: type(problem.outer) is not WithMasses)
 
 
-def prepare_rows(problem: Problem, solver: Any) -> tuple[Problem, Any]:
+def prepare_rows(problem: Problem, solver: Solver) -> tuple[Problem, Any]:
     """`prepare_as_stated` for methods of risks over rows; a ball gets the solver's ``floor`` as its price."""
     problem, solver = prepare_as_stated(problem, solver)
     if "floor" in solver._fields:

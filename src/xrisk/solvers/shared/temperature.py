@@ -1,16 +1,16 @@
 """The temperature λ of KL risks: exponentials of losses over λ in the log domain, and its slope."""
 
 import math
-from typing import Any
 
 import numpy as np
 from numba.extending import register_jitable
 
+from xrisk.annotations import Solver
 from xrisk.functions.row_risks import floored, temperature_range
 from xrisk.problem import Problem
 
 
-def with_temperature(problem: Problem, solver: Any, w: np.ndarray) -> np.ndarray:
+def with_temperature(problem: Problem, solver: Solver, w: np.ndarray) -> np.ndarray:
     """(w, λ) with the first temperature of the solver, or the one next to it that the risk allows."""
     low, high = temperature_range(floored(problem.outer, solver.floor))
     return np.append(w, min(max(solver.temperature, low), high))

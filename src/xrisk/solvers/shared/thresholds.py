@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
+from xrisk.annotations import Solver
 from xrisk.compile import kernel, worthwhile
 from xrisk.data.products import row_scores
 from xrisk.functions import CVaRRisk, risk_threshold
@@ -69,7 +70,7 @@ def losses_of_margins(loss, margins):
         margins[i] = loss_value(loss, margins[i], 1.0)
 
 
-def prepare_two_way(problem: Problem, solver: Any) -> tuple[Problem, Any]:
+def prepare_two_way(problem: Problem, solver: Solver) -> tuple[Problem, Any]:
     """`prepare_as_stated` for methods of two-way partial AUC."""
     if "blocks" in solver._fields and solver.blocks is None:
         solver = solver._replace(blocks=min(SAMPLE, inner_count(problem.inner)))
@@ -79,7 +80,7 @@ def prepare_two_way(problem: Problem, solver: Any) -> tuple[Problem, Any]:
     return problem, solver
 
 
-def prepare_stages(problem: Problem, solver: Any) -> tuple[Problem, Any]:
+def prepare_stages(problem: Problem, solver: Solver) -> tuple[Problem, Any]:
     """`prepare_two_way`, with the stage settled: by default it samples every row i ten times on average."""
     problem, ready = prepare_two_way(problem, solver)
     if ready.epoch is None:

@@ -6,11 +6,12 @@ With γ′ = 0 this is the moving average of SOX, with γ′ > 0 the filter of M
 """
 
 import numbers
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba.extending import register_jitable
 
+from xrisk.annotations import Spec
 from xrisk.functions import block_start
 from xrisk.functions.parameters import check_spec, checks, non_negative, number, require
 from xrisk.functions.special import norm
@@ -79,7 +80,7 @@ def _(correction, track, n, blocks):
 CHOICES.append(corrects)
 
 
-def check_correction(correction: Any, track: float | Decreasing | Stagewise) -> None:
+def check_correction(correction: Spec, track: float | Decreasing | Stagewise) -> None:
     """Refuse a γ′ that is neither a non-negative number nor the theory's, which is infinite at γ = 1."""
     if isinstance(correction, numbers.Real):
         non_negative("correction", correction)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Solver, Spec
 from xrisk.functions.proximal import Proximal
 from xrisk.inner.oracle import inner_size
 from xrisk.problem import Problem, block_slopes, coupled, coupled_start, inner_values
@@ -33,11 +34,11 @@ class Setting(NamedTuple):
     """A solver with the theorem's parameters, its iterations, and the problem it is to run on."""
 
     problem: Problem
-    solver: Any
+    solver: Solver
     iterations: int
 
 
-def realised_omega(problem: Problem, w: np.ndarray, *, mirror: Any = Quadratic()) -> float:
+def realised_omega(problem: Problem, w: np.ndarray, *, mirror: Spec = Quadratic()) -> float:
     """Ω = Σᵢ D_ψ(yᵢ, yᵢ₀) at ``w``: yᵢ = ∇f(gᵢ(w)), yᵢ₀ the duals ALEXR starts from.
 
     The theorems allow for the largest Ω there is, n·C_f²/2 for ψ = ½‖·‖². Near the optimum of a CVaR only the share α
@@ -242,7 +243,7 @@ def _setting(
     tau: float,
     theta: float,
     iterations: float,
-    average: Any = LastIterate(),
+    average: Spec = LastIterate(),
 ) -> Setting:
     solver = solver._replace(step=float(step), dual_step=1.0 / float(tau), theta=float(theta), average=average)
     return Setting(problem, solver, math.ceil(iterations))

@@ -1,10 +1,11 @@
 """The constants that the theorems ask of a problem, and what of them can be known or measured."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xrisk.annotations import Spec
 from xrisk.certificate import certifiable, certify
 from xrisk.functions import (
     block_lipschitz,
@@ -128,7 +129,7 @@ def _(mirror, c, size, m):
 def estimate_constants(
     problem: Problem,
     *,
-    mirror: Any = Quadratic(),
+    mirror: Spec = Quadratic(),
     w0: np.ndarray | None = None,
     distance: float | None = None,
     points: int = 3,

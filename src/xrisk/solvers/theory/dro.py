@@ -10,6 +10,7 @@ nothing in a problem tells it. There is one step size for w and λ, as in the pa
 import math
 from typing import Any
 
+from xrisk.annotations import Solver
 from xrisk.functions.parameters import positive
 from xrisk.functions.row_risks import ball_radius, floored, largest_temperature, temperature_range
 from xrisk.inner.oracle import inner_lipschitz, inner_smoothness
@@ -234,7 +235,7 @@ def _all_stages(length: int, drop: float, eps: float) -> int:
     return length * (2 ** (max(math.ceil(math.log2(drop / eps)), 0) + 1) - 1)
 
 
-def _with_step(solver: Any, step: Any, track: Any) -> Any:
+def _with_step(solver: Solver, step: Any, track: Any) -> Any:
     return solver._replace(step=step, temperature_step=step, track=track, average=LastIterate())
 
 

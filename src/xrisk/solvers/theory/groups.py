@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from xrisk.annotations import Solver
 from xrisk.inner.oracle import inner_count
 from xrisk.problem import Problem
 from xrisk.solvers.groups.nol import NOL
@@ -102,7 +103,7 @@ def nol_setting(
 
 
 def _mirror_descent(
-    problem: Problem, solver: Any, eps: float, constants: tuple[float, float, float], n: int
+    problem: Problem, solver: Solver, eps: float, constants: tuple[float, float, float], n: int
 ) -> Setting:
     radius, gradient, scale = constants
     log, distance2 = math.log(max(n, 2)), radius**2 / 2.0  # with one group there is no weight to move
@@ -113,7 +114,7 @@ def _mirror_descent(
     return Setting(problem, solver, iterations)
 
 
-def _settle(problem: Problem, solver: Any, eps: float, constants: tuple[float, ...]) -> tuple[int, Any]:
+def _settle(problem: Problem, solver: Solver, eps: float, constants: tuple[float, ...]) -> tuple[int, Any]:
     for name, value in zip(("eps", "radius", "gradient", "scale"), (eps, *constants), strict=True):
         if not 0.0 < value < np.inf:
             raise ValueError(f"{name} must be positive, got {value}")

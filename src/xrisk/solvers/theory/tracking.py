@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from xrisk.annotations import Solver
 from xrisk.functions import block_slope
 from xrisk.functions.parameters import positive
 from xrisk.inner.oracle import inner_dim
@@ -31,7 +32,7 @@ def sox_setting(
     *,
     drop: float,
     constants: Constants | None = None,
-    solver: Any = SOX(),
+    solver: Solver = SOX(),
     **estimates: Any,
 ) -> Setting:
     """Book, theorem 5.1 (corrected): f and g smooth; E‖∇F‖² ≤ ε² at a random iterate::
@@ -81,7 +82,7 @@ def sox_setting(
 
 
 def sonx_setting(
-    problem: Problem, eps: float, *, constants: Constants | None = None, solver: Any = SONX(), **estimates: Any
+    problem: Problem, eps: float, *, constants: Constants | None = None, solver: Solver = SONX(), **estimates: Any
 ) -> Setting:
     """Hu, Zhu and Yang 2023: F weakly convex, nearly ε-stationary at a random iterate, p = 2 if f is smooth, else 4::
 
@@ -109,7 +110,7 @@ def sonx_setting(
 
 
 def sonex_setting(
-    problem: Problem, eps: float, *, constants: Constants | None = None, solver: Any = SONEX(), **estimates: Any
+    problem: Problem, eps: float, *, constants: Constants | None = None, solver: Solver = SONEX(), **estimates: Any
 ) -> Setting:
     """Book, theorems on SONEX: g smooth, approximately ε-stationary at a random iterate::
 
@@ -140,7 +141,7 @@ def sonex_setting(
 
 
 def msvr_setting(
-    problem: Problem, eps: float, *, constants: Constants | None = None, solver: Any = MSVR(), **estimates: Any
+    problem: Problem, eps: float, *, constants: Constants | None = None, solver: Solver = MSVR(), **estimates: Any
 ) -> Setting:
     """Jiang et al. 2022, MSVR v2 with unit steps: f and g smooth; E‖∇F‖ = O(ε) at a random iterate::
 
@@ -178,7 +179,7 @@ def sox_boost_setting(
     *,
     drop: float,
     constants: Constants | None = None,
-    solver: Any = SOX(),
+    solver: Solver = SOX(),
     **estimates: Any,
 ) -> Setting:
     """Jiang et al. 2022, journal version: ∇f linear, F smooth and μ-PL; E[F − F*] ≤ ε after K stages of SOX, γ = 1::
@@ -220,7 +221,7 @@ def sox_boost_setting(
 
 
 def _settle(
-    problem: Problem, eps: float, constants: Constants | None, solver: Any, estimates: dict[str, Any]
+    problem: Problem, eps: float, constants: Constants | None, solver: Solver, estimates: dict[str, Any]
 ) -> tuple[Constants, Any]:
     positive("eps", eps)
     _, solver = solver.prepare(problem)
@@ -254,6 +255,6 @@ def _fraction(top: float, noise: float, most: float) -> float:
     return min(top / noise, most) if noise > 0 else most
 
 
-def _with_theory(solver: Any) -> Any:
+def _with_theory(solver: Solver) -> Any:
     correction = TheoryCorrection() if corrects(solver.correction) else 0.0
     return solver._replace(correction=correction, average=LastIterate())
