@@ -43,7 +43,7 @@ def table(columns: tuple[str, ...], rows: Rows) -> str:
 
 def public(verb: Any, package: Any) -> list[type]:
     """The specs that implement a verb and that users see."""
-    return [cls for cls in verb.table if cls.__name__ in package.__all__]
+    return [cls for cls in verb.table if hasattr(package, cls.__name__)]
 
 
 def code(name: str) -> str:
@@ -85,11 +85,8 @@ def objectives() -> str:
 
 
 def problems() -> str:
-    built = [getattr(applications, name) for name in applications.__all__]
-    return table(
-        ("function", "problem"),
-        named(each for each in built if inspect.isfunction(each) and each is not applications.group_index),
-    )
+    built = functions_of(applications)
+    return table(("function", "problem"), named(each for each in built if each is not applications.group_index))
 
 
 def races() -> str:
@@ -162,12 +159,12 @@ def methods() -> str:
 
 
 def settings() -> str:
-    shown = (getattr(theory, name) for name in theory.__all__)
-    return table(("function", "what it gives"), named(each for each in shown if inspect.isfunction(each)))
+    return table(("function", "what it gives"), named(functions_of(theory)))
 
 
 def functions_of(package: Any) -> list[Callable]:
-    return [each for each in (getattr(package, name) for name in package.__all__) if inspect.isfunction(each)]
+    """The functions that a package shows, by name."""
+    return [each for _, each in sorted(vars(package).items()) if inspect.isfunction(each)]
 
 
 SECTIONS: dict[str, Callable[[], str]] = {

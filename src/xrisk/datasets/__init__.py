@@ -7,24 +7,14 @@ are kept in scikit-learn's cache. Without a network they give up within seconds 
 French library are not downloaded.
 """
 
-from xrisk.datasets.adult import load_adult
-from xrisk.datasets.covtype import load_covtype
-from xrisk.datasets.finding import find_file
-from xrisk.datasets.french import Returns, load_french
-from xrisk.datasets.generators import make_groups, make_returns, make_spurious
-from xrisk.datasets.mdp import MDP, make_mdp
-from xrisk.datasets.table import Table
-
-__all__ = [
-    "MDP",
-    "Returns",
-    "Table",
-    "find_file",
-    "load_adult",
-    "load_covtype",
-    "load_french",
-    "make_groups",
-    "make_mdp",
-    "make_returns",
-    "make_spurious",
-]
+from xrisk.datasets.adult import load_adult as load_adult
+from xrisk.datasets.covtype import load_covtype as load_covtype
+from xrisk.datasets.finding import find_file as find_file
+from xrisk.datasets.french import Returns as Returns
+from xrisk.datasets.french import load_french as load_french
+from xrisk.datasets.generators import make_groups as make_groups
+from xrisk.datasets.generators import make_returns as make_returns
+from xrisk.datasets.generators import make_spurious as make_spurious
+from xrisk.datasets.mdp import MDP as MDP
+from xrisk.datasets.mdp import make_mdp as make_mdp
+from xrisk.datasets.table import Table as Table

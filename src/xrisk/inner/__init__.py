@@ -1,106 +1,63 @@
 """Inner functions: where samples come from."""
 
-from xrisk.data.rows import CSR, Dense, WithIntercept, add_row, as_rows, row_dot
+from xrisk.data.rows import CSR as CSR
+from xrisk.data.rows import Dense as Dense
+from xrisk.data.rows import WithIntercept as WithIntercept
+from xrisk.data.rows import add_row as add_row
+from xrisk.data.rows import as_rows as as_rows
+from xrisk.data.rows import row_dot as row_dot
 from xrisk.inner import group_passes as group_passes
 from xrisk.inner import pair_passes as pair_passes
 from xrisk.inner import sample_passes as sample_passes
-from xrisk.inner.callables import Callables
-from xrisk.inner.deviations import Deviations
-from xrisk.inner.generated import Generated, GeneratedSimulator, generated_transitions
-from xrisk.inner.groups import Groups
-from xrisk.inner.layout import Equal, Indexed, InOrder, Partitioned, Weighted
-from xrisk.inner.models import LinearModel, SoftmaxModel
-from xrisk.inner.noisy import NoisyCoordinates
-from xrisk.inner.oracle import (
-    Oracles,
-    batch_value,
-    batch_values,
-    batch_vjp,
-    draw,
-    draw_part,
-    exact_jacobians,
-    exact_values,
-    exact_vjp,
-    has_parts,
-    inner_count,
-    inner_dim,
-    inner_is_affine,
-    inner_lipschitz,
-    inner_pooled,
-    inner_samples,
-    inner_shares,
-    inner_size,
-    inner_smoothness,
-    new_batch,
-    sample_lipschitz,
-    sample_smoothness,
-    shares_batch,
-    uniform_index,
-)
-from xrisk.inner.pairs import BatchEach, BatchForAll, Pairs, PooledPairs
-from xrisk.inner.perturbed import Dropout, Gaussian, Perturbed, Sampler
-from xrisk.inner.samples import Samples
-from xrisk.inner.shifted import Shifted
-from xrisk.inner.tail import Tail
-from xrisk.inner.transitions import Reweighted, Simulated, Transitions
-
-__all__ = [
-    "CSR",
-    "BatchEach",
-    "BatchForAll",
-    "Callables",
-    "Dense",
-    "Deviations",
-    "Dropout",
-    "Equal",
-    "Gaussian",
-    "Generated",
-    "GeneratedSimulator",
-    "Groups",
-    "InOrder",
-    "Indexed",
-    "LinearModel",
-    "NoisyCoordinates",
-    "Oracles",
-    "Pairs",
-    "Partitioned",
-    "Perturbed",
-    "PooledPairs",
-    "Reweighted",
-    "Sampler",
-    "Samples",
-    "Shifted",
-    "Simulated",
-    "SoftmaxModel",
-    "Tail",
-    "Transitions",
-    "Weighted",
-    "WithIntercept",
-    "add_row",
-    "as_rows",
-    "batch_value",
-    "batch_values",
-    "batch_vjp",
-    "draw",
-    "draw_part",
-    "exact_jacobians",
-    "exact_values",
-    "exact_vjp",
-    "generated_transitions",
-    "has_parts",
-    "inner_count",
-    "inner_dim",
-    "inner_is_affine",
-    "inner_lipschitz",
-    "inner_pooled",
-    "inner_samples",
-    "inner_shares",
-    "inner_size",
-    "inner_smoothness",
-    "new_batch",
-    "row_dot",
-    "sample_lipschitz",
-    "sample_smoothness",
-    "shares_batch",
-    "uniform_index",
-]
+from xrisk.inner.callables import Callables as Callables
+from xrisk.inner.deviations import Deviations as Deviations
+from xrisk.inner.generated import Generated as Generated
+from xrisk.inner.generated import GeneratedSimulator as GeneratedSimulator
+from xrisk.inner.generated import generated_transitions as generated_transitions
+from xrisk.inner.groups import Groups as Groups
+from xrisk.inner.layout import Equal as Equal
+from xrisk.inner.layout import Indexed as Indexed
+from xrisk.inner.layout import InOrder as InOrder
+from xrisk.inner.layout import Partitioned as Partitioned
+from xrisk.inner.layout import Weighted as Weighted
+from xrisk.inner.models import LinearModel as LinearModel
+from xrisk.inner.models import SoftmaxModel as SoftmaxModel
+from xrisk.inner.noisy import NoisyCoordinates as NoisyCoordinates
+from xrisk.inner.oracle import Oracles as Oracles
+from xrisk.inner.oracle import batch_value as batch_value
+from xrisk.inner.oracle import batch_values as batch_values
+from xrisk.inner.oracle import batch_vjp as batch_vjp
+from xrisk.inner.oracle import draw as draw
+from xrisk.inner.oracle import draw_part as draw_part
+from xrisk.inner.oracle import exact_jacobians as exact_jacobians
+from xrisk.inner.oracle import exact_values as exact_values
+from xrisk.inner.oracle import exact_vjp as exact_vjp
+from xrisk.inner.oracle import has_parts as has_parts
+from xrisk.inner.oracle import inner_count as inner_count
+from xrisk.inner.oracle import inner_dim as inner_dim
+from xrisk.inner.oracle import inner_is_affine as inner_is_affine
+from xrisk.inner.oracle import inner_lipschitz as inner_lipschitz
+from xrisk.inner.oracle import inner_pooled as inner_pooled
+from xrisk.inner.oracle import inner_samples as inner_samples
+from xrisk.inner.oracle import inner_shares as inner_shares
+from xrisk.inner.oracle import inner_size as inner_size
+from xrisk.inner.oracle import inner_smoothness as inner_smoothness
+from xrisk.inner.oracle import new_batch as new_batch
+from xrisk.inner.oracle import sample_lipschitz as sample_lipschitz
+from xrisk.inner.oracle import sample_smoothness as sample_smoothness
+from xrisk.inner.oracle import shares_batch as shares_batch
+from xrisk.inner.oracle import uniform_index as uniform_index
+from xrisk.inner.pairs import BatchEach as BatchEach
+from xrisk.inner.pairs import BatchForAll as BatchForAll
+from xrisk.inner.pairs import Pairs as Pairs
+from xrisk.inner.pairs import PooledPairs as PooledPairs
+from xrisk.inner.perturbed import Dropout as Dropout
+from xrisk.inner.perturbed import Gaussian as Gaussian
+from xrisk.inner.perturbed import Perturbed as Perturbed
+from xrisk.inner.perturbed import Sampler as Sampler
+from xrisk.inner.samples import Samples as Samples
+from xrisk.inner.shifted import Shifted as Shifted
+from xrisk.inner.tail import Tail as Tail
+from xrisk.inner.transitions import Reweighted as Reweighted
+from xrisk.inner.transitions import Simulated as Simulated
+from xrisk.inner.transitions import Transitions as Transitions

@@ -7,31 +7,20 @@ of many small groups is noisy: groups of fewer than ``min_group_size`` rows (30)
 shows how noisy the others are.
 """
 
-from xrisk.metrics.arguments import METRICS, MIN_GROUP_SIZE, Metric
-from xrisk.metrics.groups import group_report
-from xrisk.metrics.intervals import wilson_interval
-from xrisk.metrics.partial_auc import partial_auc_score, partial_auc_scorer
-from xrisk.metrics.report import GroupReport, GroupRow
-from xrisk.metrics.resampling import PartialAUCDifference, partial_auc_difference, partial_auc_interval
-from xrisk.metrics.roc import RocRegion, roc_region
-from xrisk.metrics.worst import cvar, worst_group_score, worst_group_scorer
-
-__all__ = [
-    "METRICS",
-    "MIN_GROUP_SIZE",
-    "GroupReport",
-    "GroupRow",
-    "Metric",
-    "PartialAUCDifference",
-    "RocRegion",
-    "cvar",
-    "group_report",
-    "partial_auc_difference",
-    "partial_auc_interval",
-    "partial_auc_score",
-    "partial_auc_scorer",
-    "roc_region",
-    "wilson_interval",
-    "worst_group_score",
-    "worst_group_scorer",
-]
+from xrisk.metrics.arguments import METRICS as METRICS
+from xrisk.metrics.arguments import MIN_GROUP_SIZE as MIN_GROUP_SIZE
+from xrisk.metrics.arguments import Metric as Metric
+from xrisk.metrics.groups import group_report as group_report
+from xrisk.metrics.intervals import wilson_interval as wilson_interval
+from xrisk.metrics.partial_auc import partial_auc_score as partial_auc_score
+from xrisk.metrics.partial_auc import partial_auc_scorer as partial_auc_scorer
+from xrisk.metrics.report import GroupReport as GroupReport
+from xrisk.metrics.report import GroupRow as GroupRow
+from xrisk.metrics.resampling import PartialAUCDifference as PartialAUCDifference
+from xrisk.metrics.resampling import partial_auc_difference as partial_auc_difference
+from xrisk.metrics.resampling import partial_auc_interval as partial_auc_interval
+from xrisk.metrics.roc import RocRegion as RocRegion
+from xrisk.metrics.roc import roc_region as roc_region
+from xrisk.metrics.worst import cvar as cvar
+from xrisk.metrics.worst import worst_group_score as worst_group_score
+from xrisk.metrics.worst import worst_group_scorer as worst_group_scorer

@@ -3,20 +3,13 @@
 Reading files, in `xrisk.tables.read`, needs pandas; the rest does not.
 """
 
-from xrisk.tables.columns import CategoryColumn, GroupColumn, NumberColumn
-from xrisk.tables.encoding import TableEncoding, learn_encoding, learn_groups
-from xrisk.tables.model import RankedClasses, TableModel
-from xrisk.tables.rows import Part, parts
-
-__all__ = [
-    "CategoryColumn",
-    "GroupColumn",
-    "NumberColumn",
-    "Part",
-    "RankedClasses",
-    "TableEncoding",
-    "TableModel",
-    "learn_encoding",
-    "learn_groups",
-    "parts",
-]
+from xrisk.tables.columns import CategoryColumn as CategoryColumn
+from xrisk.tables.columns import GroupColumn as GroupColumn
+from xrisk.tables.columns import NumberColumn as NumberColumn
+from xrisk.tables.encoding import TableEncoding as TableEncoding
+from xrisk.tables.encoding import learn_encoding as learn_encoding
+from xrisk.tables.encoding import learn_groups as learn_groups
+from xrisk.tables.model import RankedClasses as RankedClasses
+from xrisk.tables.model import TableModel as TableModel
+from xrisk.tables.rows import Part as Part
+from xrisk.tables.rows import parts as parts

@@ -1,56 +1,31 @@
 """Losses ℓ(z, y) of a score z and a target y: value, slope, curvature, conjugate, constants."""
 
-from xrisk.functions.loss.generics import (
-    loss_conjugate,
-    loss_curvature,
-    loss_domain,
-    loss_is_affine,
-    loss_is_classification,
-    loss_kink,
-    loss_lipschitz,
-    loss_piece,
-    loss_slope,
-    loss_smoothness,
-    loss_terms,
-    loss_value,
-    scores_conjugate,
-    scores_lipschitz,
-    scores_slope,
-    scores_smoothness,
-    scores_value,
-)
-from xrisk.functions.loss.margin import ExponentialLoss, HingeLoss, Logistic, MarginLoss, SmoothedHinge, SquaredHinge
-from xrisk.functions.loss.residual import Absolute, AffineLoss, Huber, Pinball, Squared
-from xrisk.functions.loss.scores import Multinomial
-
-__all__ = [
-    "Absolute",
-    "AffineLoss",
-    "ExponentialLoss",
-    "HingeLoss",
-    "Huber",
-    "Logistic",
-    "MarginLoss",
-    "Multinomial",
-    "Pinball",
-    "SmoothedHinge",
-    "Squared",
-    "SquaredHinge",
-    "loss_conjugate",
-    "loss_curvature",
-    "loss_domain",
-    "loss_is_affine",
-    "loss_is_classification",
-    "loss_kink",
-    "loss_lipschitz",
-    "loss_piece",
-    "loss_slope",
-    "loss_smoothness",
-    "loss_terms",
-    "loss_value",
-    "scores_conjugate",
-    "scores_lipschitz",
-    "scores_slope",
-    "scores_smoothness",
-    "scores_value",
-]
+from xrisk.functions.loss.generics import loss_conjugate as loss_conjugate
+from xrisk.functions.loss.generics import loss_curvature as loss_curvature
+from xrisk.functions.loss.generics import loss_domain as loss_domain
+from xrisk.functions.loss.generics import loss_is_affine as loss_is_affine
+from xrisk.functions.loss.generics import loss_is_classification as loss_is_classification
+from xrisk.functions.loss.generics import loss_kink as loss_kink
+from xrisk.functions.loss.generics import loss_lipschitz as loss_lipschitz
+from xrisk.functions.loss.generics import loss_piece as loss_piece
+from xrisk.functions.loss.generics import loss_slope as loss_slope
+from xrisk.functions.loss.generics import loss_smoothness as loss_smoothness
+from xrisk.functions.loss.generics import loss_terms as loss_terms
+from xrisk.functions.loss.generics import loss_value as loss_value
+from xrisk.functions.loss.generics import scores_conjugate as scores_conjugate
+from xrisk.functions.loss.generics import scores_lipschitz as scores_lipschitz
+from xrisk.functions.loss.generics import scores_slope as scores_slope
+from xrisk.functions.loss.generics import scores_smoothness as scores_smoothness
+from xrisk.functions.loss.generics import scores_value as scores_value
+from xrisk.functions.loss.margin import ExponentialLoss as ExponentialLoss
+from xrisk.functions.loss.margin import HingeLoss as HingeLoss
+from xrisk.functions.loss.margin import Logistic as Logistic
+from xrisk.functions.loss.margin import MarginLoss as MarginLoss
+from xrisk.functions.loss.margin import SmoothedHinge as SmoothedHinge
+from xrisk.functions.loss.margin import SquaredHinge as SquaredHinge
+from xrisk.functions.loss.residual import Absolute as Absolute
+from xrisk.functions.loss.residual import AffineLoss as AffineLoss
+from xrisk.functions.loss.residual import Huber as Huber
+from xrisk.functions.loss.residual import Pinball as Pinball
+from xrisk.functions.loss.residual import Squared as Squared
+from xrisk.functions.loss.scores import Multinomial as Multinomial

@@ -1,54 +1,30 @@
 """Scalar outer functions f(u): value, slope, conjugate, dual step, prox, constants."""
 
-from xrisk.functions.outer.composed import Scaled, Smoothed
-from xrisk.functions.outer.curved import Exponential, LogisticOuter, Power, Softplus
-from xrisk.functions.outer.generics import (
-    outer_conjugate,
-    outer_curvature,
-    outer_domain,
-    outer_dual_step,
-    outer_is_monotone,
-    outer_is_piece,
-    outer_is_piecewise_linear,
-    outer_is_smooth,
-    outer_kink,
-    outer_lipschitz,
-    outer_piece,
-    outer_prox,
-    outer_slope,
-    outer_smoothness,
-    outer_value,
-)
-from xrisk.functions.outer.polyhedral import CVaRHinge, HardNonsmooth, Identity
-from xrisk.functions.outer.quadratic import ChiSquareA, ChiSquareB, HardSmooth, Square
-
-__all__ = [
-    "CVaRHinge",
-    "ChiSquareA",
-    "ChiSquareB",
-    "Exponential",
-    "HardNonsmooth",
-    "HardSmooth",
-    "Identity",
-    "LogisticOuter",
-    "Power",
-    "Scaled",
-    "Smoothed",
-    "Softplus",
-    "Square",
-    "outer_conjugate",
-    "outer_curvature",
-    "outer_domain",
-    "outer_dual_step",
-    "outer_is_monotone",
-    "outer_is_piece",
-    "outer_is_piecewise_linear",
-    "outer_is_smooth",
-    "outer_kink",
-    "outer_lipschitz",
-    "outer_piece",
-    "outer_prox",
-    "outer_slope",
-    "outer_smoothness",
-    "outer_value",
-]
+from xrisk.functions.outer.composed import Scaled as Scaled
+from xrisk.functions.outer.composed import Smoothed as Smoothed
+from xrisk.functions.outer.curved import Exponential as Exponential
+from xrisk.functions.outer.curved import LogisticOuter as LogisticOuter
+from xrisk.functions.outer.curved import Power as Power
+from xrisk.functions.outer.curved import Softplus as Softplus
+from xrisk.functions.outer.generics import outer_conjugate as outer_conjugate
+from xrisk.functions.outer.generics import outer_curvature as outer_curvature
+from xrisk.functions.outer.generics import outer_domain as outer_domain
+from xrisk.functions.outer.generics import outer_dual_step as outer_dual_step
+from xrisk.functions.outer.generics import outer_is_monotone as outer_is_monotone
+from xrisk.functions.outer.generics import outer_is_piece as outer_is_piece
+from xrisk.functions.outer.generics import outer_is_piecewise_linear as outer_is_piecewise_linear
+from xrisk.functions.outer.generics import outer_is_smooth as outer_is_smooth
+from xrisk.functions.outer.generics import outer_kink as outer_kink
+from xrisk.functions.outer.generics import outer_lipschitz as outer_lipschitz
+from xrisk.functions.outer.generics import outer_piece as outer_piece
+from xrisk.functions.outer.generics import outer_prox as outer_prox
+from xrisk.functions.outer.generics import outer_slope as outer_slope
+from xrisk.functions.outer.generics import outer_smoothness as outer_smoothness
+from xrisk.functions.outer.generics import outer_value as outer_value
+from xrisk.functions.outer.polyhedral import CVaRHinge as CVaRHinge
+from xrisk.functions.outer.polyhedral import HardNonsmooth as HardNonsmooth
+from xrisk.functions.outer.polyhedral import Identity as Identity
+from xrisk.functions.outer.quadratic import ChiSquareA as ChiSquareA
+from xrisk.functions.outer.quadratic import ChiSquareB as ChiSquareB
+from xrisk.functions.outer.quadratic import HardSmooth as HardSmooth
+from xrisk.functions.outer.quadratic import Square as Square

@@ -1,63 +1,35 @@
 """Parameter settings of the theorems: from the constants of a problem and a target ε to a solver."""
 
-from xrisk.solvers.theory.alexr import (
-    Setting,
-    realised_omega,
-    theorem_3,
-    theorem_5_7,
-    theorem_5_8,
-    theorem_5_9,
-    theorem_6,
-    theorem_18,
-    theorem_20,
-    theorem_22,
-)
-from xrisk.solvers.theory.alexr_dl import alexr_dl_setting
-from xrisk.solvers.theory.constants import Constants, estimate_constants
-from xrisk.solvers.theory.dro import ascdro_setting, dro_smoothness, rascdro_setting, rscdro_setting, scdro_setting
-from xrisk.solvers.theory.finite_sum import spdc_setting, theorem_4_5, theorem_4_6, theorem_f_1
-from xrisk.solvers.theory.groups import nol_setting, ooa_setting, smd_setting
-from xrisk.solvers.theory.stacked import ascpg_strongly_convex, sapd_setting, scgd_strongly_convex
-from xrisk.solvers.theory.tracking import (
-    msvr_setting,
-    sonex_setting,
-    sonx_setting,
-    sox_boost_setting,
-    sox_setting,
-)
-
-__all__ = [
-    "Constants",
-    "Setting",
-    "alexr_dl_setting",
-    "ascdro_setting",
-    "ascpg_strongly_convex",
-    "dro_smoothness",
-    "estimate_constants",
-    "msvr_setting",
-    "nol_setting",
-    "ooa_setting",
-    "rascdro_setting",
-    "realised_omega",
-    "rscdro_setting",
-    "sapd_setting",
-    "scdro_setting",
-    "scgd_strongly_convex",
-    "smd_setting",
-    "sonex_setting",
-    "sonx_setting",
-    "sox_boost_setting",
-    "sox_setting",
-    "spdc_setting",
-    "theorem_3",
-    "theorem_4_5",
-    "theorem_4_6",
-    "theorem_5_7",
-    "theorem_5_8",
-    "theorem_5_9",
-    "theorem_6",
-    "theorem_18",
-    "theorem_20",
-    "theorem_22",
-    "theorem_f_1",
-]
+from xrisk.solvers.theory.alexr import Setting as Setting
+from xrisk.solvers.theory.alexr import realised_omega as realised_omega
+from xrisk.solvers.theory.alexr import theorem_3 as theorem_3
+from xrisk.solvers.theory.alexr import theorem_5_7 as theorem_5_7
+from xrisk.solvers.theory.alexr import theorem_5_8 as theorem_5_8
+from xrisk.solvers.theory.alexr import theorem_5_9 as theorem_5_9
+from xrisk.solvers.theory.alexr import theorem_6 as theorem_6
+from xrisk.solvers.theory.alexr import theorem_18 as theorem_18
+from xrisk.solvers.theory.alexr import theorem_20 as theorem_20
+from xrisk.solvers.theory.alexr import theorem_22 as theorem_22
+from xrisk.solvers.theory.alexr_dl import alexr_dl_setting as alexr_dl_setting
+from xrisk.solvers.theory.constants import Constants as Constants
+from xrisk.solvers.theory.constants import estimate_constants as estimate_constants
+from xrisk.solvers.theory.dro import ascdro_setting as ascdro_setting
+from xrisk.solvers.theory.dro import dro_smoothness as dro_smoothness
+from xrisk.solvers.theory.dro import rascdro_setting as rascdro_setting
+from xrisk.solvers.theory.dro import rscdro_setting as rscdro_setting
+from xrisk.solvers.theory.dro import scdro_setting as scdro_setting
+from xrisk.solvers.theory.finite_sum import spdc_setting as spdc_setting
+from xrisk.solvers.theory.finite_sum import theorem_4_5 as theorem_4_5
+from xrisk.solvers.theory.finite_sum import theorem_4_6 as theorem_4_6
+from xrisk.solvers.theory.finite_sum import theorem_f_1 as theorem_f_1
+from xrisk.solvers.theory.groups import nol_setting as nol_setting
+from xrisk.solvers.theory.groups import ooa_setting as ooa_setting
+from xrisk.solvers.theory.groups import smd_setting as smd_setting
+from xrisk.solvers.theory.stacked import ascpg_strongly_convex as ascpg_strongly_convex
+from xrisk.solvers.theory.stacked import sapd_setting as sapd_setting
+from xrisk.solvers.theory.stacked import scgd_strongly_convex as scgd_strongly_convex
+from xrisk.solvers.theory.tracking import msvr_setting as msvr_setting
+from xrisk.solvers.theory.tracking import sonex_setting as sonex_setting
+from xrisk.solvers.theory.tracking import sonx_setting as sonx_setting
+from xrisk.solvers.theory.tracking import sox_boost_setting as sox_boost_setting
+from xrisk.solvers.theory.tracking import sox_setting as sox_setting
