@@ -27,7 +27,6 @@ from numba.core.registry import CPUDispatcher
 from numba.extending import intrinsic, overload
 from numba.np.arrayobj import make_array
 
-from xrisk.annotations import Spec
 from xrisk.generic import INLINED, STRICT
 from xrisk.sources import digest_of, snapshot
 
@@ -192,7 +191,7 @@ def _kinds(*found: Any) -> Iterator[Any]:
         yield from _kinds(*getattr(kind, "types", ()), *inside)
 
 
-def specialise(compiled: Any, *specs: Spec) -> Any:
+def specialise(compiled: Any, *specs: Any) -> Any:
     """Return what runs ``specs``: the cached kernel, a private copy of it, or its plain Python function.
 
     Numba tells NamedTuples apart by name and fields only, so two specs of one name would share the first one's
@@ -229,12 +228,12 @@ def uncompiled() -> Iterator[None]:
         _plain.reset(before)
 
 
-def worthwhile(compiled: Any, size: int, *specs: Spec) -> Any:
+def worthwhile(compiled: Any, size: int, *specs: Any) -> Any:
     """What runs ``specs`` over ``size`` values: compiled where there are enough to win back the time of compiling."""
     return specialise(compiled, *specs) if size > 500 else getattr(compiled, "py_func", compiled)
 
 
-def canonical(spec: Spec) -> Any:
+def canonical(spec: Any) -> Any:
     """The same spec with ``float`` where a field says so: any other number there would compile a kernel once more.
 
     Examples
@@ -255,7 +254,7 @@ def canonical(spec: Spec) -> Any:
     )
 
 
-def walk(*specs: Spec) -> Iterator[Any]:
+def walk(*specs: Any) -> Iterator[Any]:
     """Every spec inside ``specs``, themselves included."""
     for spec in specs:
         if _is_spec(spec):
@@ -267,11 +266,11 @@ def _is_spec(value: Any) -> bool:
     return isinstance(value, tuple) and hasattr(value, "_fields")
 
 
-def _classes(specs: Spec) -> Iterator[type]:
+def _classes(specs: Any) -> Iterator[type]:
     return (type(spec) for spec in walk(*specs))
 
 
-def _holds_functions(spec: Spec) -> bool:
+def _holds_functions(spec: Any) -> bool:
     return any(callable(field) for found in walk(spec) for field in found)
 
 

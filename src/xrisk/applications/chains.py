@@ -145,9 +145,7 @@ def residuals_anew(chain: Spec, features: Rows, gamma: float) -> ResidualRows | 
     """The rows of `residuals_of`, to be computed on demand; None if they are better computed once."""
 
 
-@residuals_anew.otherwise
-def _(chain, features, gamma):
-    return None
+residuals_anew.otherwise(lambda chain, features, gamma: None)
 
 
 @residuals_anew.of(Stored)
@@ -164,14 +162,8 @@ def _stored_rows(chain: Stored, features: np.ndarray, gamma: float) -> ResidualR
     return ResidualRows(frozen(left), *transitions, frozen(features), gamma)
 
 
-@row_count.of(ResidualRows)
-def _(rows):
-    return rows.left.size
-
-
-@row_size.of(ResidualRows)
-def _(rows):
-    return rows.features.shape[1]
+row_count.of(ResidualRows)(lambda rows: rows.left.size)
+row_size.of(ResidualRows)(lambda rows: rows.features.shape[1])
 
 
 @row_block.of(ResidualRows)
@@ -299,9 +291,7 @@ def _(chain):
     return GeneratedSimulator(*chain.law)
 
 
-@uniform_law.of(GeneratedChain)
-def _(chain):
-    return chain.law
+uniform_law.of(GeneratedChain)(lambda chain: chain.law)
 
 
 def _with_ends(chain: Stored) -> Stored:

@@ -111,9 +111,7 @@ def _(g):
     return Sizes(scale, rows[g.outer], rows[g.inner], repeats)
 
 
-@cut_sizes.of(Tail)
-def _(g):
-    return cut_sizes(g.pairs)
+cut_sizes.of(Tail)(lambda g: cut_sizes(g.pairs))
 
 
 @cut_at.of(Pairs)

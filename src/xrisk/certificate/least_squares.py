@@ -51,9 +51,7 @@ def flat_of(domain: Domain, F: Squares, at: SquaresPoint) -> Flat | None:
     """A flat that contains the face of w; None if leaving the domain does not help."""
 
 
-@flat_of.otherwise
-def _(domain, F, at):
-    return None
+flat_of.otherwise(lambda domain, F, at: None)
 
 
 @flat_of.of(NoPenalty)

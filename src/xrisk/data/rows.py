@@ -195,14 +195,8 @@ def dense_add_four(X, k, scales, grad):
         grad[j] += (sa * a[j] + sb * b[j]) + (sc * c[j] + se * e[j])
 
 
-@row_count.of(Dense)
-def _(rows):
-    return rows.X.shape[0]
-
-
-@row_size.of(Dense)
-def _(rows):
-    return rows.X.shape[1]
+row_count.of(Dense)(lambda rows: rows.X.shape[0])
+row_size.of(Dense)(lambda rows: rows.X.shape[1])
 
 
 @row_dot.of(Dense)
@@ -266,9 +260,7 @@ def _(rows):
     return rows.indptr.size - 1
 
 
-@row_size.of(CSR)
-def _(rows):
-    return rows.size
+row_size.of(CSR)(lambda rows: rows.size)
 
 
 @row_dot.of(CSR)
@@ -302,9 +294,7 @@ def _(rows, k):
     return np.sqrt(total) if 1e-280 < total < 1e300 else careful_norm(x)
 
 
-@row_count.of(WithIntercept)
-def _(rows):
-    return row_count(rows.rows)
+row_count.of(WithIntercept)(lambda rows: row_count(rows.rows))
 
 
 @row_size.of(WithIntercept)

@@ -330,9 +330,7 @@ def _(rho, u, q):
     reweigh(rho.risk, rho.masses, u, q)
 
 
-@risk_conjugate.of(WithMasses)
-def _(rho, q):
-    return cost_of_weights(rho.risk, rho.masses, q)
+risk_conjugate.of(WithMasses)(lambda rho, q: cost_of_weights(rho.risk, rho.masses, q))
 
 
 @risk_project.of(WithMasses)

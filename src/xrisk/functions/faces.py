@@ -48,19 +48,9 @@ def _(penalty, d):
     return linear_of(penalty.penalty, d) + penalty.slope
 
 
-@domain_of.otherwise
-def _(penalty):
-    return penalty
-
-
-@domain_of.of(L2)
-def _(penalty):
-    return NoPenalty()
-
-
-@domain_of.of(Tilted)
-def _(penalty):
-    return domain_of(penalty.penalty)
+domain_of.otherwise(lambda penalty: penalty)
+domain_of.of(L2)(lambda penalty: NoPenalty())
+domain_of.of(Tilted)(lambda penalty: domain_of(penalty.penalty))
 
 
 @domain_of.of(Restricted)

@@ -152,9 +152,16 @@ def excess_conjugate(excess, l2):
     return 0.0 if excess <= 0.0 else np.inf
 
 
-@penalty_value.of(NoPenalty)
-def _(r, w):
-    return 0.0
+@register_jitable
+def separable_conjugate(v, l1, l2):
+    """Σ_j sup_t v_j t − l1 |t| − ½ l2 t²."""
+    total = 0.0
+    for j in range(v.size):
+        total += excess_conjugate(max(abs(float(v[j])) - l1, 0.0), l2)
+    return total
+
+
+penalty_value.of(NoPenalty)(lambda r, w: 0.0)
 
 
 @prox.of(NoPenalty)
@@ -193,14 +200,8 @@ def _(r, w, s):
     soft_threshold(w, s * r.l1)
 
 
-@penalty_conjugate.of(L1)
-def _(r, v):
-    return separable_conjugate(v, r.l1, 0.0)
-
-
-@penalty_value.of(L2)
-def _(r, w):
-    return half_squares(w, r.l2)
+penalty_conjugate.of(L1)(lambda r, v: separable_conjugate(v, r.l1, 0.0))
+penalty_value.of(L2)(lambda r, w: half_squares(w, r.l2))
 
 
 @prox.of(L2)
@@ -208,9 +209,7 @@ def _(r, w, s):
     scale_by(w, 1.0 / (1.0 + s * r.l2))
 
 
-@penalty_conjugate.of(L2)
-def _(r, v):
-    return separable_conjugate(v, 0.0, r.l2)
+penalty_conjugate.of(L2)(lambda r, v: separable_conjugate(v, 0.0, r.l2))
 
 
 @penalty_slope.of(L2)
@@ -227,15 +226,6 @@ def _(r):
     return r.l2
 
 
-@register_jitable
-def separable_conjugate(v, l1, l2):
-    """Σ_j sup_t v_j t − l1 |t| − ½ l2 t²."""
-    total = 0.0
-    for j in range(v.size):
-        total += excess_conjugate(max(abs(float(v[j])) - l1, 0.0), l2)
-    return total
-
-
 @penalty_value.of(ElasticNet)
 def _(r, w):
     return r.l1 * absolute_sum(w) + half_squares(w, r.l2)
@@ -247,9 +237,7 @@ def _(r, w, s):
     scale_by(w, 1.0 / (1.0 + s * r.l2))
 
 
-@penalty_conjugate.of(ElasticNet)
-def _(r, v):
-    return separable_conjugate(v, r.l1, r.l2)
+penalty_conjugate.of(ElasticNet)(lambda r, v: separable_conjugate(v, r.l1, r.l2))
 
 
 @penalty_value.of(GroupLasso)

@@ -182,9 +182,7 @@ def _(r, w, out):
     penalty_slope(r.penalty, w, out)
 
 
-@penalty_convexity.of(Restricted)
-def _(r):
-    return penalty_convexity(r.penalty)
+penalty_convexity.of(Restricted)(lambda r: penalty_convexity(r.penalty))
 
 
 @penalty_value.of(WithThreshold)
@@ -216,9 +214,7 @@ def _(r, x, out):
     out[-1] = r.slope
 
 
-@penalty_convexity.of(WithThreshold)
-def _(r):
-    return 0.0
+penalty_convexity.of(WithThreshold)(lambda r: 0.0)
 
 
 @penalty_value.of(Unpenalised)
@@ -292,9 +288,7 @@ def _(r, w, out):
         out[j] += r.slope[j * stride]
 
 
-@penalty_convexity.of(Tilted)
-def _(r):
-    return penalty_convexity(r.penalty)
+penalty_convexity.of(Tilted)(lambda r: penalty_convexity(r.penalty))
 
 
 @shrink.of(Tilted)

@@ -173,14 +173,8 @@ def _(rho, n):
     return CVaRHinge(max(rho.alpha, 1.0 / n))  # less than one value is the maximum, with slopes of at most n
 
 
-@risk_outer.of(ChiSquareRiskA)
-def _(rho, n):
-    return ChiSquareA(rho.lam)
-
-
-@risk_outer.of(ChiSquareRiskB)
-def _(rho, n):
-    return ChiSquareB(rho.lam)
+risk_outer.of(ChiSquareRiskA)(lambda rho, n: ChiSquareA(rho.lam))
+risk_outer.of(ChiSquareRiskB)(lambda rho, n: ChiSquareB(rho.lam))
 
 
 @risk_outer.of(KLRisk)

@@ -44,9 +44,7 @@ def divergence_limit(rho, n):
     """The largest KL divergence that any weights of n rows have: log n, or log 1/p of the least mass p > 0."""
 
 
-@mass_factor.otherwise
-def _(rho, k, n):
-    return 1.0
+mass_factor.otherwise(lambda rho, k, n: 1.0)
 
 
 @mass_factor.of(WithMasses)
@@ -54,29 +52,11 @@ def _(rho, k, n):
     return n * rho.masses[k]
 
 
-@bare_risk.otherwise
-def _(rho):
-    return rho
-
-
-@bare_risk.of(WithMasses)
-def _(rho):
-    return rho.risk
-
-
-@ball_radius.of(KLRisk)
-def _(rho):
-    return 0.0
-
-
-@ball_radius.of(KLBallRisk)
-def _(rho):
-    return rho.radius
-
-
-@ball_radius.of(WithMasses)
-def _(rho):
-    return ball_radius(rho.risk)
+bare_risk.otherwise(lambda rho: rho)
+bare_risk.of(WithMasses)(lambda rho: rho.risk)
+ball_radius.of(KLRisk)(lambda rho: 0.0)
+ball_radius.of(KLBallRisk)(lambda rho: rho.radius)
+ball_radius.of(WithMasses)(lambda rho: ball_radius(rho.risk))
 
 
 @temperature_range.of(KLRisk)
@@ -89,11 +69,7 @@ def _(rho):
     return rho.strength, np.inf
 
 
-@temperature_range.of(WithMasses)
-def _(rho):
-    return temperature_range(rho.risk)
-
-
+temperature_range.of(WithMasses)(lambda rho: temperature_range(rho.risk))
 floored.otherwise(lambda rho, floor: rho)
 
 

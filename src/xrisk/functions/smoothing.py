@@ -71,14 +71,8 @@ def plain_loss(loss):
     """The loss before it was wrapped."""
 
 
-@plain_loss.otherwise
-def _(loss):
-    return loss
-
-
-@plain_loss.of(Piecewise)
-def _(loss):
-    return loss.loss
+plain_loss.otherwise(lambda loss: loss)
+plain_loss.of(Piecewise)(lambda loss: loss.loss)
 
 
 def smoothable_outer(f: Outer) -> Any:

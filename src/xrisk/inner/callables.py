@@ -94,34 +94,12 @@ def read_only(array: np.ndarray) -> np.ndarray:
     return shown
 
 
-@inner_count.of(Callables)
-def _(g):
-    return g.n
-
-
-@inner_size.of(Callables)
-def _(g):
-    return g.d
-
-
-@inner_dim.of(Callables)
-def _(g):
-    return g.m
-
-
-@inner_is_affine.of(Callables)
-def _(g):
-    return g.affine
-
-
-@inner_lipschitz.of(Callables)
-def _(g):
-    return g.lipschitz
-
-
-@inner_smoothness.of(Callables)
-def _(g):
-    return g.smoothness
+inner_count.of(Callables)(lambda g: g.n)
+inner_size.of(Callables)(lambda g: g.d)
+inner_dim.of(Callables)(lambda g: g.m)
+inner_is_affine.of(Callables)(lambda g: g.affine)
+inner_lipschitz.of(Callables)(lambda g: g.lipschitz)
+inner_smoothness.of(Callables)(lambda g: g.smoothness)
 
 
 @new_batch.of(Callables)

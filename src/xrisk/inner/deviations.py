@@ -40,9 +40,7 @@ class Deviations(NamedTuple):
     rows: np.ndarray = np.zeros((1, 1))
 
 
-@inner_count.of(Deviations)
-def _(g):
-    return g.rows.shape[0]
+inner_count.of(Deviations)(lambda g: g.rows.shape[0])
 
 
 @inner_samples.of(Deviations)
@@ -50,9 +48,7 @@ def _(g):
     return g.rows.shape[0] * g.rows.shape[0]
 
 
-@inner_size.of(Deviations)
-def _(g):
-    return g.rows.shape[1]
+inner_size.of(Deviations)(lambda g: g.rows.shape[1])
 
 
 @sample_lipschitz.of(Deviations)

@@ -197,9 +197,7 @@ def _(law, features, discount):
     return _bound(features, discount * law.sums.size / law.sums)  # u < 1
 
 
-@largest_sample.of(GeneratedSimulator)
-def _(law, features, discount):
-    return _bound(features, discount)
+largest_sample.of(GeneratedSimulator)(lambda law, features, discount: _bound(features, discount))
 
 
 def _bound(features: np.ndarray, scale: Any) -> float:

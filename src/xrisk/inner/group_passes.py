@@ -70,9 +70,7 @@ def by_row(index, coefs, rows):
     """What is kept by place (channels, places), summed to rows."""
 
 
-@by_row.otherwise
-def _(index, coefs, rows):
-    return coefs
+by_row.otherwise(lambda index, coefs, rows: coefs)
 
 
 @by_row.of(Indexed)
@@ -80,14 +78,8 @@ def _(index, coefs, rows):
     return np.stack([np.bincount(index.rows, channel, rows) for channel in coefs])
 
 
-@pass_rows.of(Groups)
-def _(g):
-    return g.model.rows
-
-
-@pass_loss.of(Groups)
-def _(g):
-    return g.model.loss
+pass_rows.of(Groups)(lambda g: g.model.rows)
+pass_loss.of(Groups)(lambda g: g.model.loss)
 
 
 @with_loss.of(Groups)
@@ -100,9 +92,7 @@ def _(g, rows):
     return g._replace(model=g.model._replace(rows=rows))
 
 
-@target_centre.of(Groups)
-def _(g):
-    return model_target_centre(g.model)
+target_centre.of(Groups)(lambda g: model_target_centre(g.model))
 
 
 @less_target.of(Groups)
@@ -110,9 +100,7 @@ def _(g, centre):
     return g._replace(model=with_less_target(g.model, centre))
 
 
-@score_count.of(Groups)
-def _(g):
-    return model_scores(g.model)
+score_count.of(Groups)(lambda g: model_scores(g.model))
 
 
 @walk.of(Groups)
@@ -167,9 +155,7 @@ def index_rows(index, start, stop):
     """The rows of the places start, …, stop − 1."""
 
 
-@index_rows.otherwise
-def _(index, start, stop):
-    return slice(start, stop)
+index_rows.otherwise(lambda index, start, stop: slice(start, stop))
 
 
 @index_rows.of(Indexed)
@@ -229,14 +215,8 @@ def index_weights(index, weight):
     """The weights of all places."""
 
 
-@index_weights.otherwise
-def _(index, weight):
-    return weight.weights
-
-
-@index_weights.of(Partitioned)
-def _(index, weight):
-    return weight.by_row
+index_weights.otherwise(lambda index, weight: weight.weights)
+index_weights.of(Partitioned)(lambda index, weight: weight.by_row)
 
 
 ONES = frozen(np.ones(2 * CHUNK))
@@ -254,14 +234,8 @@ def model_visit(model):
     """The kernel that looks at rows."""
 
 
-@model_visit.of(LinearModel)
-def _(model):
-    return visit_samples
-
-
-@model_visit.of(SoftmaxModel)
-def _(model):
-    return visit_vectors
+model_visit.of(LinearModel)(lambda model: visit_samples)
+model_visit.of(SoftmaxModel)(lambda model: visit_vectors)
 
 
 @register_jitable
@@ -439,9 +413,7 @@ def _(g):
     return np.sqrt(np.tile(column_squares(g.model.rows), model_scores(g.model)))
 
 
-@score_size.of(Groups)
-def _(g):
-    return model_score_size(g.model)
+score_size.of(Groups)(lambda g: model_score_size(g.model))
 
 
 @generic
@@ -454,9 +426,7 @@ def _(model):
     return float(np.abs(model.target).mean()) or 1.0
 
 
-@model_score_size.of(SoftmaxModel)
-def _(model):
-    return 1.0
+model_score_size.of(SoftmaxModel)(lambda model: 1.0)
 
 
 LEAST_SAMPLE = 20  # rows of a group that a sample keeps, if there are so many
@@ -480,9 +450,7 @@ def sampled_weight(weight, positions, offsets):
     """The weights of the chosen positions, which average to one in every group again."""
 
 
-@sampled_weight.of(Equal)
-def _(weight, positions, offsets):
-    return weight
+sampled_weight.of(Equal)(lambda weight, positions, offsets: weight)
 
 
 @sampled_weight.of(Weighted)

@@ -102,14 +102,8 @@ def _(g):
     return (g.offsets.size - 1) // g.dim
 
 
-@inner_dim.of(Groups)
-def _(g):
-    return g.dim
-
-
-@inner_size.of(Groups)
-def _(g):
-    return model_size(g.model)
+inner_dim.of(Groups)(lambda g: g.dim)
+inner_size.of(Groups)(lambda g: model_size(g.model))
 
 
 @inner_samples.of(Groups)
@@ -117,9 +111,7 @@ def _(g):
     return int(g.offsets[-1])
 
 
-@inner_is_affine.of(Groups)
-def _(g):
-    return model_is_affine(g.model)
+inner_is_affine.of(Groups)(lambda g: model_is_affine(g.model))
 
 
 @new_batch.of(Groups)

@@ -106,9 +106,7 @@ def _(index: Partitioned, weight: Weighted) -> None:
         raise ValueError("weights must be the same by row as by position")
 
 
-@row_at.of(InOrder)
-def _(index, p):
-    return p
+row_at.of(InOrder)(lambda index, p: p)
 
 
 @row_at.of(Partitioned)
@@ -117,19 +115,9 @@ def _(index, p):
     return index.rows[p]
 
 
-@weight_at.of(Equal)
-def _(weight, p):
-    return 1.0
-
-
-@weight_at.of(Weighted)
-def _(weight, p):
-    return weight.weights[p]
-
-
-@pooled_index.otherwise
-def _(index):
-    return index
+weight_at.of(Equal)(lambda weight, p: 1.0)
+weight_at.of(Weighted)(lambda weight, p: weight.weights[p])
+pooled_index.otherwise(lambda index: index)
 
 
 @pooled_index.of(Partitioned)

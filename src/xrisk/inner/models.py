@@ -152,9 +152,7 @@ class SoftmaxModel(NamedTuple):
             raise ValueError(f"y must hold the classes 0, …, {self.n_classes - 1}, got {np.unique(self.target)[:5]}")
 
 
-@model_size.of(LinearModel)
-def _(model):
-    return row_size(model.rows)
+model_size.of(LinearModel)(lambda model: row_size(model.rows))
 
 
 @row_loss.of(LinearModel)
@@ -208,24 +206,10 @@ def _(model, chosen, target, w, scales, work, grad):
     add_rows(model.rows, chosen, work, grad)
 
 
-@model_is_affine.of(LinearModel)
-def _(model):
-    return loss_is_affine(model.loss)
-
-
-@model_lipschitz.of(LinearModel)
-def _(model):
-    return loss_lipschitz(model.loss)
-
-
-@model_smoothness.of(LinearModel)
-def _(model):
-    return loss_smoothness(model.loss)
-
-
-@model_scores.of(LinearModel)
-def _(model):
-    return 1
+model_is_affine.of(LinearModel)(lambda model: loss_is_affine(model.loss))
+model_lipschitz.of(LinearModel)(lambda model: loss_lipschitz(model.loss))
+model_smoothness.of(LinearModel)(lambda model: loss_smoothness(model.loss))
+model_scores.of(LinearModel)(lambda model: 1)
 
 
 @model_size.of(SoftmaxModel)
@@ -271,24 +255,10 @@ def _(model, k, slopes, scale, grad):
         add_row(model.rows, k, scale * slopes[c], grad[c * d : (c + 1) * d])
 
 
-@model_is_affine.of(SoftmaxModel)
-def _(model):
-    return False
-
-
-@model_lipschitz.of(SoftmaxModel)
-def _(model):
-    return scores_lipschitz(model.loss)
-
-
-@model_smoothness.of(SoftmaxModel)
-def _(model):
-    return scores_smoothness(model.loss)
-
-
-@model_scores.of(SoftmaxModel)
-def _(model):
-    return model.n_classes
+model_is_affine.of(SoftmaxModel)(lambda model: False)
+model_lipschitz.of(SoftmaxModel)(lambda model: scores_lipschitz(model.loss))
+model_smoothness.of(SoftmaxModel)(lambda model: scores_smoothness(model.loss))
+model_scores.of(SoftmaxModel)(lambda model: model.n_classes)
 
 
 @generic
@@ -296,9 +266,7 @@ def loss_is_of_residuals(loss):
     """Whether ℓ(z, y) depends on z − y alone: an intercept then takes up what is taken out of the targets."""
 
 
-@loss_is_of_residuals.otherwise
-def _(loss):
-    return False
+loss_is_of_residuals.otherwise(lambda loss: False)
 
 
 @loss_is_of_residuals.of(Squared)
@@ -314,9 +282,7 @@ def model_target_centre(model):
     """The middle of targets that are far from zero beside how much they vary; zero of others."""
 
 
-@model_target_centre.otherwise
-def _(model):
-    return 0.0
+model_target_centre.otherwise(lambda model: 0.0)
 
 
 @model_target_centre.of(LinearModel)

@@ -55,9 +55,7 @@ def _(g):
     return g.n
 
 
-@inner_dim.of(NoisyCoordinates)
-def _(g):
-    return 1
+inner_dim.of(NoisyCoordinates)(lambda g: 1)
 
 
 @inner_is_affine.of(NoisyCoordinates)
@@ -102,14 +100,8 @@ def _(g, w, y, grad):
     grad += y[:, 0]
 
 
-@inner_lipschitz.of(NoisyCoordinates)
-def _(g):
-    return 1.0
-
-
-@inner_smoothness.of(NoisyCoordinates)
-def _(g):
-    return 0.0
+inner_lipschitz.of(NoisyCoordinates)(lambda g: 1.0)
+inner_smoothness.of(NoisyCoordinates)(lambda g: 0.0)
 
 
 @as_linear_groups.of(NoisyCoordinates)

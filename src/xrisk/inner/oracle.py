@@ -246,9 +246,7 @@ def shares_batch(g):
     """Whether one batch serves all blocks of an iteration."""
 
 
-@shares_batch.otherwise
-def _(g):
-    return False
+shares_batch.otherwise(lambda g: False)
 
 
 @generic
@@ -276,9 +274,7 @@ def sample_lipschitz(g):
     """A bound on ‖∇gᵢ(w; one sample)‖₂ for the m components together; where none is known, that of the means."""
 
 
-@sample_lipschitz.otherwise
-def _(g):
-    return inner_lipschitz(g)
+sample_lipschitz.otherwise(lambda g: inner_lipschitz(g))
 
 
 @generic
@@ -286,6 +282,4 @@ def sample_smoothness(g):
     """A bound on the Lipschitz constant of the Jacobian of one sample; where none is known, that of the means."""
 
 
-@sample_smoothness.otherwise
-def _(g):
-    return inner_smoothness(g)
+sample_smoothness.otherwise(lambda g: inner_smoothness(g))

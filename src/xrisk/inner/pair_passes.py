@@ -57,14 +57,8 @@ exact_vjp.of(Pairs)(vjp_by_walk)
 exact_jacobians.of(Pairs)(jacobians_by_walk)
 
 
-@pass_rows.of(Pairs)
-def _(g):
-    return g.rows
-
-
-@pass_loss.of(Pairs)
-def _(g):
-    return g.loss
+pass_rows.of(Pairs)(lambda g: g.rows)
+pass_loss.of(Pairs)(lambda g: g.loss)
 
 
 @with_loss.of(Pairs)

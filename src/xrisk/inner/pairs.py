@@ -116,9 +116,7 @@ class Pairs(NamedTuple):
                 raise ValueError(f"{name} must list rows between 0 and {n - 1}, at least one")
 
 
-@inner_count.of(Pairs)
-def _(g):
-    return g.outer.size
+inner_count.of(Pairs)(lambda g: g.outer.size)
 
 
 @inner_samples.of(Pairs)
@@ -126,24 +124,10 @@ def _(g):
     return g.outer.size * g.inner.size
 
 
-@inner_dim.of(Pairs)
-def _(g):
-    return 1
-
-
-@inner_size.of(Pairs)
-def _(g):
-    return row_size(g.rows)
-
-
-@inner_is_affine.of(Pairs)
-def _(g):
-    return loss_is_affine(g.loss)
-
-
-@shares_batch.of(Pairs)
-def _(g):
-    return shares_batch(g.sampling)
+inner_dim.of(Pairs)(lambda g: 1)
+inner_size.of(Pairs)(lambda g: row_size(g.rows))
+inner_is_affine.of(Pairs)(lambda g: loss_is_affine(g.loss))
+shares_batch.of(Pairs)(lambda g: shares_batch(g.sampling))
 
 
 @new_batch.of(Pairs)
@@ -265,9 +249,7 @@ class PooledBatch(NamedTuple):
     inner: np.ndarray  # (samples,)
 
 
-@inner_pooled.of(Pairs)
-def _(g):
-    return PooledPairs(g)
+inner_pooled.of(Pairs)(lambda g: PooledPairs(g))
 
 
 @inner_shares.of(Pairs)
@@ -281,19 +263,9 @@ def _(g):
     return 1
 
 
-@inner_size.of(PooledPairs)
-def _(g):
-    return inner_size(g.pairs)
-
-
-@inner_samples.of(PooledPairs)
-def _(g):
-    return inner_samples(g.pairs)
-
-
-@inner_is_affine.of(PooledPairs)
-def _(g):
-    return inner_is_affine(g.pairs)
+inner_size.of(PooledPairs)(lambda g: inner_size(g.pairs))
+inner_samples.of(PooledPairs)(lambda g: inner_samples(g.pairs))
+inner_is_affine.of(PooledPairs)(lambda g: inner_is_affine(g.pairs))
 
 
 @new_batch.of(PooledPairs)

@@ -79,9 +79,7 @@ def score_count(g):
     """Number of scores of a row."""
 
 
-@score_count.otherwise
-def _(g):
-    return 1
+score_count.otherwise(lambda g: 1)
 
 
 @generic
@@ -115,9 +113,7 @@ def has_gradients(g):
     """Whether the gradients of all inner functions take no more than that of their sum."""
 
 
-@has_gradients.otherwise
-def _(g):
-    return False
+has_gradients.otherwise(lambda g: False)
 
 
 @generic
@@ -158,9 +154,7 @@ def score_size(g):
     """The size that scores are expected to have."""
 
 
-@score_size.otherwise
-def _(g):
-    return 1.0
+score_size.otherwise(lambda g: 1.0)
 
 
 @generic
@@ -176,9 +170,7 @@ def target_centre(g):
     """The middle of targets that are far from zero beside how much they vary; zero of others, and of other losses."""
 
 
-@target_centre.otherwise
-def _(g):
-    return 0.0
+target_centre.otherwise(lambda g: 0.0)
 
 
 @generic
@@ -235,9 +227,7 @@ def as_linear_groups(g):
     """The same inner functions as group means of a linear model; what is none is returned as it is."""
 
 
-@as_linear_groups.otherwise
-def _(g):
-    return g
+as_linear_groups.otherwise(lambda g: g)
 
 
 def walks(g: Inner) -> bool:

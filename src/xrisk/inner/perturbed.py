@@ -129,14 +129,8 @@ class Perturbed(NamedTuple):
             raise ValueError(f"y must hold −1 and 1, got {np.unique(self.target)[:5]}")
 
 
-@feature_count.otherwise
-def _(rows):
-    return row_size(rows)
-
-
-@feature_count.of(WithIntercept)
-def _(rows):
-    return row_size(rows.rows)
+feature_count.otherwise(lambda rows: row_size(rows))
+feature_count.of(WithIntercept)(lambda rows: row_size(rows.rows))
 
 
 @perturbed_mean.of(Gaussian)
@@ -180,14 +174,8 @@ def perturbed_copy(sample: Callable, row: np.ndarray, rng: np.random.Generator) 
     return copy
 
 
-@inner_count.of(Perturbed)
-def _(g):
-    return row_count(g.rows)
-
-
-@inner_size.of(Perturbed)
-def _(g):
-    return row_size(g.rows)
+inner_count.of(Perturbed)(lambda g: row_count(g.rows))
+inner_size.of(Perturbed)(lambda g: row_size(g.rows))
 
 
 @draw.of(Perturbed)

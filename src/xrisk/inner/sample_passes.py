@@ -40,14 +40,8 @@ from xrisk.inner.visitors import LossValues, asks_direction, asks_factors, leave
 exact_vjp.of(Samples)(vjp_by_walk)
 
 
-@pass_rows.of(Samples)
-def _(g):
-    return g.model.rows
-
-
-@pass_loss.of(Samples)
-def _(g):
-    return g.model.loss
+pass_rows.of(Samples)(lambda g: g.model.rows)
+pass_loss.of(Samples)(lambda g: g.model.loss)
 
 
 @with_loss.of(Samples)
@@ -60,9 +54,7 @@ def _(g, rows):
     return Samples(g.model._replace(rows=rows))
 
 
-@target_centre.of(Samples)
-def _(g):
-    return model_target_centre(g.model)
+target_centre.of(Samples)(lambda g: model_target_centre(g.model))
 
 
 @less_target.of(Samples)
@@ -70,9 +62,7 @@ def _(g, centre):
     return Samples(with_less_target(g.model, centre))
 
 
-@score_count.of(Samples)
-def _(g):
-    return model_scores(g.model)
+score_count.of(Samples)(lambda g: model_scores(g.model))
 
 
 @exact_values.of(Samples)
@@ -163,9 +153,7 @@ def _(g):
     return np.sqrt(np.tile(column_squares(g.model.rows), model_scores(g.model)))
 
 
-@score_size.of(Samples)
-def _(g):
-    return model_score_size(g.model)
+score_size.of(Samples)(lambda g: model_score_size(g.model))
 
 
 @sampled.of(Samples)

@@ -82,24 +82,10 @@ def _(g):
     return model_rows(g.model)
 
 
-@inner_dim.of(Samples)
-def _(g):
-    return 1
-
-
-@inner_size.of(Samples)
-def _(g):
-    return model_size(g.model)
-
-
-@inner_is_affine.of(Samples)
-def _(g):
-    return model_is_affine(g.model)
-
-
-@new_batch.of(Samples)
-def _(g, size):
-    return new_rows(g.model, size)
+inner_dim.of(Samples)(lambda g: 1)
+inner_size.of(Samples)(lambda g: model_size(g.model))
+inner_is_affine.of(Samples)(lambda g: model_is_affine(g.model))
+new_batch.of(Samples)(lambda g, size: new_rows(g.model, size))
 
 
 @place_block.of(Samples)
@@ -145,14 +131,8 @@ def _(g, i):
     return i, i + 1
 
 
-@sample_share.of(Samples)
-def _(g, i, p):
-    return 1.0
-
-
-@sample_slopes.of(Samples)
-def _(g, p, w, slopes):
-    return row_slopes(g.model, p, w, slopes)
+sample_share.of(Samples)(lambda g, i, p: 1.0)
+sample_slopes.of(Samples)(lambda g, p, w, slopes: row_slopes(g.model, p, w, slopes))
 
 
 @sample_vjp.of(Samples)

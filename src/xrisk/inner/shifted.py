@@ -38,14 +38,8 @@ class Shifted(NamedTuple):
     inner: Inner = Groups()
 
 
-@inner_count.of(Shifted)
-def _(g):
-    return inner_count(g.inner)
-
-
-@inner_dim.of(Shifted)
-def _(g):
-    return inner_dim(g.inner)
+inner_count.of(Shifted)(lambda g: inner_count(g.inner))
+inner_dim.of(Shifted)(lambda g: inner_dim(g.inner))
 
 
 @inner_size.of(Shifted)
@@ -53,19 +47,9 @@ def _(g):
     return inner_size(g.inner) + 1
 
 
-@inner_samples.of(Shifted)
-def _(g):
-    return inner_samples(g.inner)
-
-
-@inner_is_affine.of(Shifted)
-def _(g):
-    return inner_is_affine(g.inner)
-
-
-@shares_batch.of(Shifted)
-def _(g):
-    return shares_batch(g.inner)
+inner_samples.of(Shifted)(lambda g: inner_samples(g.inner))
+inner_is_affine.of(Shifted)(lambda g: inner_is_affine(g.inner))
+shares_batch.of(Shifted)(lambda g: shares_batch(g.inner))
 
 
 @inner_lipschitz.of(Shifted)
@@ -73,19 +57,9 @@ def _(g):
     return np.hypot(inner_lipschitz(g.inner), 1.0)
 
 
-@inner_smoothness.of(Shifted)
-def _(g):
-    return inner_smoothness(g.inner)
-
-
-@has_batches.of(Shifted)
-def _(g):
-    return has_batches(g.inner)
-
-
-@new_batch.of(Shifted)
-def _(g, size):
-    return new_batch(g.inner, size)
+inner_smoothness.of(Shifted)(lambda g: inner_smoothness(g.inner))
+has_batches.of(Shifted)(lambda g: has_batches(g.inner))
+new_batch.of(Shifted)(lambda g, size: new_batch(g.inner, size))
 
 
 @draw.of(Shifted)
@@ -93,14 +67,8 @@ def _(g, i, rng, batch):
     draw(g.inner, i, rng, batch)
 
 
-@sample_range.of(Shifted)
-def _(g, i):
-    return sample_range(g.inner, i)
-
-
-@has_parts.of(Shifted)
-def _(g, size):
-    return has_parts(g.inner, size)
+sample_range.of(Shifted)(lambda g, i: sample_range(g.inner, i))
+has_parts.of(Shifted)(lambda g, size: has_parts(g.inner, size))
 
 
 @draw_part.of(Shifted)
@@ -153,6 +121,4 @@ def _(g):
     return np.hypot(sample_lipschitz(g.inner), 1.0)
 
 
-@sample_smoothness.of(Shifted)
-def _(g):
-    return sample_smoothness(g.inner)
+sample_smoothness.of(Shifted)(lambda g: sample_smoothness(g.inner))

@@ -81,39 +81,13 @@ class Chosen(NamedTuple):
     weight: np.ndarray  # what each counts, summing to one
 
 
-@inner_count.of(Tail)
-def _(g):
-    return inner_count(g.pairs)
-
-
-@inner_dim.of(Tail)
-def _(g):
-    return 1
-
-
-@inner_size.of(Tail)
-def _(g):
-    return inner_size(g.pairs)
-
-
-@inner_samples.of(Tail)
-def _(g):
-    return inner_samples(g.pairs)
-
-
-@inner_is_affine.of(Tail)
-def _(g):
-    return False
-
-
-@shares_batch.of(Tail)
-def _(g):
-    return shares_batch(g.pairs)
-
-
-@new_batch.of(Tail)
-def _(g, size):
-    return new_batch(g.pairs, size)
+inner_count.of(Tail)(lambda g: inner_count(g.pairs))
+inner_dim.of(Tail)(lambda g: 1)
+inner_size.of(Tail)(lambda g: inner_size(g.pairs))
+inner_samples.of(Tail)(lambda g: inner_samples(g.pairs))
+inner_is_affine.of(Tail)(lambda g: False)
+shares_batch.of(Tail)(lambda g: shares_batch(g.pairs))
+new_batch.of(Tail)(lambda g, size: new_batch(g.pairs, size))
 
 
 @draw.of(Tail)
@@ -200,19 +174,9 @@ def _(g):
     return sample_lipschitz(g.pairs) if loss_lipschitz(g.pairs.loss) < np.inf else np.inf
 
 
-@inner_smoothness.of(Tail)
-def _(g):
-    return np.inf
-
-
-@pass_rows.of(Tail)
-def _(g):
-    return g.pairs.rows
-
-
-@pass_loss.of(Tail)
-def _(g):
-    return g.pairs.loss
+inner_smoothness.of(Tail)(lambda g: np.inf)
+pass_rows.of(Tail)(lambda g: g.pairs.rows)
+pass_loss.of(Tail)(lambda g: g.pairs.loss)
 
 
 @with_loss.of(Tail)
@@ -220,9 +184,7 @@ def _(g, loss):
     return g._replace(pairs=g.pairs._replace(loss=loss))
 
 
-@column_sizes.of(Tail)
-def _(g):
-    return column_sizes(g.pairs)
+column_sizes.of(Tail)(lambda g: column_sizes(g.pairs))
 
 
 @exact_values.of(Tail)

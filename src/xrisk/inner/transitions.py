@@ -168,24 +168,10 @@ def _largest_stored(law: Spec, features: np.ndarray, scales: np.ndarray) -> floa
     return largest
 
 
-@inner_count.of(Transitions)
-def _(g):
-    return g.mean_reward.size
-
-
-@inner_samples.of(Transitions)
-def _(g):
-    return transition_count(g.law)
-
-
-@inner_size.of(Transitions)
-def _(g):
-    return g.features.shape[1]
-
-
-@sample_lipschitz.of(Transitions)
-def _(g):
-    return largest_sample(g.law, g.features, g.discount)
+inner_count.of(Transitions)(lambda g: g.mean_reward.size)
+inner_samples.of(Transitions)(lambda g: transition_count(g.law))
+inner_size.of(Transitions)(lambda g: g.features.shape[1])
+sample_lipschitz.of(Transitions)(lambda g: largest_sample(g.law, g.features, g.discount))
 
 
 @draw.of(Transitions)
@@ -205,9 +191,7 @@ def _(g, size):
     return transition_at.implemented(g.law)
 
 
-@sample_range.of(Transitions)
-def _(g, i):
-    return transition_range(g.law, i)
+sample_range.of(Transitions)(lambda g, i: transition_range(g.law, i))
 
 
 @draw_part.of(Transitions)

@@ -73,9 +73,7 @@ def _(visitor):
     return True
 
 
-@asks_direction.otherwise
-def _(visitor):
-    return False
+asks_direction.otherwise(lambda visitor: False)
 
 
 @generic
@@ -89,9 +87,7 @@ def _(visitor):
     return True
 
 
-@asks_factors.otherwise
-def _(visitor):
-    return False
+asks_factors.otherwise(lambda visitor: False)
 
 
 @generic
@@ -106,9 +102,7 @@ def _(visitor):
     return True
 
 
-@asks_sizes.otherwise
-def _(visitor):
-    return False
+asks_sizes.otherwise(lambda visitor: False)
 
 
 @generic
@@ -116,14 +110,8 @@ def leaves_curvatures(visitor):
     """Whether the last of what the visitor leaves on the rows means something."""
 
 
-@leaves_curvatures.of(SmoothedTerms)
-def _(visitor):
-    return True
-
-
-@leaves_curvatures.otherwise
-def _(visitor):
-    return False
+leaves_curvatures.of(SmoothedTerms)(lambda visitor: True)
+leaves_curvatures.otherwise(lambda visitor: False)
 
 
 @generic

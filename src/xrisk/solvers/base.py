@@ -109,9 +109,7 @@ def known_stop(solver, state):
     """The `Stop` by which the method itself has ended; None while it has not."""
 
 
-@known_stop.otherwise
-def _(solver, state):
-    return None
+known_stop.otherwise(lambda solver, state: None)
 
 
 @generic
@@ -119,9 +117,7 @@ def known_slopes(solver, state):
     """Slopes of the losses that belong to the dual weights, `xrisk.inner.passes.Slopes`; None where none are kept."""
 
 
-@known_slopes.otherwise
-def _(solver, state):
-    return None
+known_slopes.otherwise(lambda solver, state: None)
 
 
 @generic
@@ -129,9 +125,7 @@ def known_value(solver, state):
     """The objective at the solution; NaN of a method that does not know it."""
 
 
-@known_value.otherwise
-def _(solver, state):
-    return np.nan
+known_value.otherwise(lambda solver, state: np.nan)
 
 
 @generic
@@ -139,9 +133,7 @@ def known_gap(solver, state):
     """The method's own estimate of how far the objective is above the optimum; NaN of a method that has none."""
 
 
-@known_gap.otherwise
-def _(solver, state):
-    return np.nan
+known_gap.otherwise(lambda solver, state: np.nan)
 
 
 @generic
@@ -149,9 +141,7 @@ def known_certificate(solver, state):
     """The `Certificate` of the solution; None of a method that has proved nothing."""
 
 
-@known_certificate.otherwise
-def _(solver, state):
-    return None
+known_certificate.otherwise(lambda solver, state: None)
 
 
 @generic
@@ -169,9 +159,7 @@ def known_omega(solver, problem, state):
     """Ω = Σᵢ D_ψ(yᵢ, yᵢ₀) of the present dual blocks; inf where it is not known."""
 
 
-@known_omega.otherwise
-def _(solver, problem, state):
-    return np.inf
+known_omega.otherwise(lambda solver, problem, state: np.inf)
 
 
 @generic
@@ -179,9 +167,7 @@ def on_all_rows(solver, state):
     """Whether the solution is worth a full pass; not while a method works on a sample of the rows."""
 
 
-@on_all_rows.otherwise
-def _(solver, state):
-    return True
+on_all_rows.otherwise(lambda solver, state: True)
 
 
 @generic
@@ -189,9 +175,7 @@ def iterations_made(solver, state, requested):
     """Iterations done by a method that may end before the requested number."""
 
 
-@iterations_made.otherwise
-def _(solver, state, requested):
-    return requested
+iterations_made.otherwise(lambda solver, state, requested: requested)
 
 
 @generic
@@ -220,9 +204,7 @@ def like_state(solver, problem, blank, found):
     """A state with arrays of the shapes that ``found``, read from a file, must have; ``blank`` is the first state."""
 
 
-@like_state.otherwise
-def _(solver, problem, blank, found):
-    return blank
+like_state.otherwise(lambda solver, problem, blank, found: blank)
 
 
 @generic

@@ -94,9 +94,7 @@ class StageAverage(NamedTuple):
         check_spec(self.stages)
 
 
-@rate.of(float)
-def _(schedule, t):
-    return schedule
+rate.of(float)(lambda schedule, t: schedule)
 
 
 @scaled.of(float)
@@ -135,9 +133,7 @@ def _(schedule, t):
     return start
 
 
-@average_weight.of(LastIterate)
-def _(average, t):
-    return 1.0
+average_weight.of(LastIterate)(lambda average, t: 1.0)
 
 
 @average_kept.of(LastIterate)

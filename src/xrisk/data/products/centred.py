@@ -166,19 +166,9 @@ def sparse_centred_norms(rows, centre, far, scale, low, high, out):
         out[k] = total
 
 
-@row_count.of(Centred)
-def _(rows):
-    return row_count(rows.rows)
-
-
-@row_size.of(Centred)
-def _(rows):
-    return row_size(rows.rows)
-
-
-@row_dot.of(Centred)
-def _(rows, k, w):
-    return centred_dot(rows.rows, k, rows.centre, rows.far, w)
+row_count.of(Centred)(lambda rows: row_count(rows.rows))
+row_size.of(Centred)(lambda rows: row_size(rows.rows))
+row_dot.of(Centred)(lambda rows, k, w: centred_dot(rows.rows, k, rows.centre, rows.far, w))
 
 
 @row_dots.of(Centred)
@@ -209,19 +199,9 @@ def _(rows):
     return adjoint_rounding(rows.rows) + 4 * EPS  # an entry minus its centre is rounded once
 
 
-@stored_numbers.of(Centred)
-def _(rows):
-    return stored_numbers(rows.rows)
-
-
-@row_bytes.of(Centred)
-def _(rows):
-    return row_bytes(rows.rows)
-
-
-@row_work.of(Centred)
-def _(rows):
-    return row_work(rows.rows)
+stored_numbers.of(Centred)(lambda rows: stored_numbers(rows.rows))
+row_bytes.of(Centred)(lambda rows: row_bytes(rows.rows))
+row_work.of(Centred)(lambda rows: row_work(rows.rows))
 
 
 def _borders(rows: Centred) -> np.ndarray:

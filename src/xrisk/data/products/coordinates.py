@@ -25,14 +25,8 @@ class Coordinates(NamedTuple):
     size: int = 1
 
 
-@adjoint_rounding.of(Coordinates)
-def _(rows):
-    return EPS
-
-
-@stored_numbers.of(Coordinates)
-def _(rows):
-    return float(rows.size)
+adjoint_rounding.of(Coordinates)(lambda rows: EPS)
+stored_numbers.of(Coordinates)(lambda rows: float(rows.size))
 
 
 @row_bytes.of(Coordinates)
@@ -40,9 +34,7 @@ def _(rows):
     return 8.0 * rows.size
 
 
-@row_work.of(Coordinates)
-def _(rows):
-    return float(rows.size)
+row_work.of(Coordinates)(lambda rows: float(rows.size))
 
 
 @row_count.of(Coordinates)
@@ -51,9 +43,7 @@ def _(rows):
     return rows.size
 
 
-@row_dot.of(Coordinates)
-def _(rows, k, w):
-    return w[k]
+row_dot.of(Coordinates)(lambda rows, k, w: w[k])
 
 
 @add_row.of(Coordinates)
@@ -61,9 +51,7 @@ def _(rows, k, scale, grad):
     grad[k] += scale
 
 
-@row_norm.of(Coordinates)
-def _(rows, k):
-    return 1.0
+row_norm.of(Coordinates)(lambda rows, k: 1.0)
 
 
 @row_scores.of(Coordinates)

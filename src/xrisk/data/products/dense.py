@@ -36,9 +36,7 @@ def _(rows):
     return EPS * (min(STRETCH, row_count(rows)) + row_count(rows) / STRETCH + 64)
 
 
-@stored_numbers.of(Dense)
-def _(rows):
-    return float(rows.X.size)
+stored_numbers.of(Dense)(lambda rows: float(rows.X.size))
 
 
 @row_bytes.of(Dense)

@@ -25,19 +25,9 @@ def _(rows):
     return adjoint_rounding(rows.rows) + 64 * EPS  # sums of columns are pairwise
 
 
-@stored_numbers.of(WithIntercept)
-def _(rows):
-    return stored_numbers(rows.rows)
-
-
-@row_bytes.of(WithIntercept)
-def _(rows):
-    return row_bytes(rows.rows)
-
-
-@row_work.of(WithIntercept)
-def _(rows):
-    return row_work(rows.rows)
+stored_numbers.of(WithIntercept)(lambda rows: stored_numbers(rows.rows))
+row_bytes.of(WithIntercept)(lambda rows: row_bytes(rows.rows))
+row_work.of(WithIntercept)(lambda rows: row_work(rows.rows))
 
 
 @row_scores.of(WithIntercept)
@@ -85,9 +75,7 @@ def _(rows, scale):
     return np.hypot(scaled_norms(rows.rows, scale[:-1]), 1.0 / scale[-1])
 
 
-@with_intercept.of(WithIntercept)
-def _(rows):
-    return True
+with_intercept.of(WithIntercept)(lambda rows: True)
 
 
 @sampled_rows.of(WithIntercept)

@@ -33,9 +33,7 @@ def _(rows):
     return EPS * (row_count(rows) + 64)
 
 
-@stored_numbers.of(CSR)
-def _(rows):
-    return float(rows.data.size)
+stored_numbers.of(CSR)(lambda rows: float(rows.data.size))
 
 
 @row_bytes.of(CSR)

@@ -71,9 +71,7 @@ def with_intercept(rows):
     """Whether the last column is that of an intercept, all ones."""
 
 
-@with_intercept.otherwise
-def _(rows):
-    return False
+with_intercept.otherwise(lambda rows: False)
 
 
 @generic

@@ -125,16 +125,6 @@ def _(f, upper, m):
     return m**0.5 * outer_lipschitz(f, upper)
 
 
-@block_smoothness.otherwise
-def _(f, upper):
-    return outer_smoothness(f, upper)
-
-
-@block_is_monotone.otherwise
-def _(f):
-    return outer_is_monotone(f)
-
-
-@block_is_smooth.otherwise
-def _(f):
-    return outer_is_smooth(f)
+block_smoothness.otherwise(lambda f, upper: outer_smoothness(f, upper))
+block_is_monotone.otherwise(lambda f: outer_is_monotone(f))
+block_is_smooth.otherwise(lambda f: outer_is_smooth(f))

@@ -92,14 +92,8 @@ def scores_smoothness(loss: Loss) -> float:
     """sup of the largest eigenvalue of ∇²_z ℓ."""
 
 
-@loss_is_classification.otherwise
-def _(loss):
-    return False
-
-
-@loss_is_affine.otherwise
-def _(loss):
-    return False
+loss_is_classification.otherwise(lambda loss: False)
+loss_is_affine.otherwise(lambda loss: False)
 
 
 @loss_piece.otherwise

@@ -143,9 +143,7 @@ def _(loss, v, y):
     return negative_entropy(-v * y)
 
 
-@loss_smoothness.of(Logistic)
-def _(loss):
-    return 0.25
+loss_smoothness.of(Logistic)(lambda loss: 0.25)
 
 
 @loss_value.of(HingeLoss)
@@ -169,9 +167,7 @@ def _(loss, v, y):
     return v * y if -1.0 <= v * y <= 0.0 else np.inf
 
 
-@loss_smoothness.of(HingeLoss)
-def _(loss):
-    return np.inf
+loss_smoothness.of(HingeLoss)(lambda loss: np.inf)
 
 
 @loss_kink.of(HingeLoss)
@@ -200,9 +196,7 @@ def _(loss, v, y):
     return v * y * (1.0 + v * y / 4.0) if v * y <= 0.0 else np.inf
 
 
-@loss_smoothness.of(SquaredHinge)
-def _(loss):
-    return 2.0
+loss_smoothness.of(SquaredHinge)(lambda loss: 2.0)
 
 
 @loss_value.of(SmoothedHinge)
@@ -249,9 +243,7 @@ def _(loss, v, y):
     return exp_conjugate(-v * y)
 
 
-@loss_smoothness.of(ExponentialLoss)
-def _(loss):
-    return np.inf
+loss_smoothness.of(ExponentialLoss)(lambda loss: np.inf)
 
 
 @loss_value.of(MarginLoss)
@@ -279,9 +271,7 @@ def _(loss, y):
     return (-1.0 * y, -1.0 * y, 0.0)
 
 
-@loss_smoothness.of(MarginLoss)
-def _(loss):
-    return 0.0
+loss_smoothness.of(MarginLoss)(lambda loss: 0.0)
 
 
 @loss_piece.of(SquaredHinge)

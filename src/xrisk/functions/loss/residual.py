@@ -144,9 +144,7 @@ def _(loss, y):
     return (-loss.delta, loss.delta)
 
 
-@loss_lipschitz.of(Huber)
-def _(loss):
-    return loss.delta
+loss_lipschitz.of(Huber)(lambda loss: loss.delta)
 
 
 @loss_value.of(Absolute)
@@ -226,14 +224,8 @@ def _(loss, y):
     return (1.0, 1.0, y)
 
 
-@loss_smoothness.of(AffineLoss)
-def _(loss):
-    return 0.0
-
-
-@loss_is_affine.of(AffineLoss)
-def _(loss):
-    return True
+loss_smoothness.of(AffineLoss)(lambda loss: 0.0)
+loss_is_affine.of(AffineLoss)(lambda loss: True)
 
 
 @loss_piece.of(Huber)

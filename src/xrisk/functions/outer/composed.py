@@ -69,9 +69,7 @@ def _(f, u):
     return outer_value(f.f, outer_prox(f.f, u, f.nu)) + 0.5 * f.nu * y * y
 
 
-@outer_slope.of(Smoothed)
-def _(f, u):
-    return outer_dual_step(f.f, u, 0.0, f.nu)
+outer_slope.of(Smoothed)(lambda f, u: outer_dual_step(f.f, u, 0.0, f.nu))
 
 
 @outer_curvature.of(Smoothed)
@@ -89,9 +87,7 @@ def _(f, y):
     return outer_conjugate(f.f, y) + 0.5 * f.nu * y * y
 
 
-@outer_domain.of(Smoothed)
-def _(f):
-    return outer_domain(f.f)
+outer_domain.of(Smoothed)(lambda f: outer_domain(f.f))
 
 
 @outer_dual_step.of(Smoothed)
@@ -128,9 +124,7 @@ def _(f):
     return outer_is_monotone(f.f)
 
 
-@outer_is_smooth.of(Smoothed)
-def _(f):
-    return True
+outer_is_smooth.of(Smoothed)(lambda f: True)
 
 
 @outer_value.of(Scaled)
@@ -188,14 +182,8 @@ def _(f, upper):
     return f.factor * f.slope * f.slope * outer_smoothness(f.f, reached)
 
 
-@outer_is_smooth.of(Scaled)
-def _(f):
-    return outer_is_smooth(f.f)
-
-
-@outer_is_piecewise_linear.of(Scaled)
-def _(f):
-    return outer_is_piecewise_linear(f.f)
+outer_is_smooth.of(Scaled)(lambda f: outer_is_smooth(f.f))
+outer_is_piecewise_linear.of(Scaled)(lambda f: outer_is_piecewise_linear(f.f))
 
 
 @outer_kink.of(Scaled)

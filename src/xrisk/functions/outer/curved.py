@@ -193,9 +193,7 @@ def _(f, u, s):
     return f.tau * math.log(y) if s * y > f.tau else u - s * y
 
 
-@outer_value.of(Softplus)
-def _(f, u):
-    return log1pexp(u)
+outer_value.of(Softplus)(lambda f, u: log1pexp(u))
 
 
 @outer_slope.of(Softplus)
@@ -216,9 +214,7 @@ def _(f, upper):
     return sigmoid_slope(min(upper, 0.0))
 
 
-@outer_conjugate.of(Softplus)
-def _(f, y):
-    return negative_entropy(y)
+outer_conjugate.of(Softplus)(lambda f, y: negative_entropy(y))
 
 
 @outer_domain.of(Softplus)
@@ -231,9 +227,7 @@ def _(f, u, y0, tau):
     return sigmoid(logit_root(u + tau * y0, tau))
 
 
-@outer_prox.of(Softplus)
-def _(f, u, s):
-    return logit_root(u, s)
+outer_prox.of(Softplus)(lambda f, u, s: logit_root(u, s))
 
 
 @outer_value.of(LogisticOuter)

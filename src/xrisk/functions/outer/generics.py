@@ -80,14 +80,8 @@ def outer_is_piece(f: Outer) -> bool:
     """Whether ``outer_piece`` describes f."""
 
 
-@outer_is_piece.otherwise
-def _(f):
-    return False
-
-
-@outer_is_piecewise_linear.otherwise
-def _(f):
-    return False
+outer_is_piece.otherwise(lambda f: False)
+outer_is_piecewise_linear.otherwise(lambda f: False)
 
 
 @outer_prox.otherwise

@@ -184,14 +184,8 @@ def _(f):
     return (0.0, f.beta, -f.nu, -f.beta * f.nu)
 
 
-@outer_value.of(Identity)
-def _(f, u):
-    return u
-
-
-@outer_slope.of(Identity)
-def _(f, u):
-    return 1.0
+outer_value.of(Identity)(lambda f, u: u)
+outer_slope.of(Identity)(lambda f, u: 1.0)
 
 
 @outer_conjugate.of(Identity)
@@ -204,9 +198,7 @@ def _(f):
     return (1.0, 1.0)
 
 
-@outer_dual_step.of(Identity)
-def _(f, u, y0, tau):
-    return 1.0
+outer_dual_step.of(Identity)(lambda f, u, y0, tau: 1.0)
 
 
 @outer_prox.of(Identity)
@@ -214,14 +206,8 @@ def _(f, u, s):
     return u - s
 
 
-@outer_lipschitz.of(Identity)
-def _(f, upper):
-    return 1.0
-
-
-@outer_smoothness.of(Identity)
-def _(f, upper):
-    return 0.0
+outer_lipschitz.of(Identity)(lambda f, upper: 1.0)
+outer_smoothness.of(Identity)(lambda f, upper: 0.0)
 
 
 @outer_kink.of(Identity)

@@ -84,9 +84,7 @@ def _(gradient, v, z, z_prev, momentum):
         v[j] = z[j] + (1.0 - momentum) * (v[j] - z_prev[j])
 
 
-@step_along.of(PlainStep)
-def _(scaling, step, v):
-    return step
+step_along.of(PlainStep)(lambda scaling, step, v: step)
 
 
 @step_along.of(UnitStep)

@@ -37,9 +37,7 @@ def multiplier_range(rho):
     """(low, high): the range of λ; of a risk without λ it is [1, 1]."""
 
 
-@lifted.otherwise
-def _(rho, losses, factors, eta, lam, slack):
-    return eta
+lifted.otherwise(lambda rho, losses, factors, eta, lam, slack: eta)
 
 
 @multiplier_range.otherwise

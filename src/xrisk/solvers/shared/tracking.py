@@ -62,14 +62,8 @@ def _(correction):
     return correction != 0.0
 
 
-@corrects.of(TheoryCorrection)
-def _(correction):
-    return True
-
-
-@correction_weight.of(float)
-def _(correction, track, n, blocks):
-    return correction
+corrects.of(TheoryCorrection)(lambda correction: True)
+correction_weight.of(float)(lambda correction, track, n, blocks: correction)
 
 
 @correction_weight.of(TheoryCorrection)

@@ -95,9 +95,7 @@ def _(mirror, f, upper):
     return block_smoothness(f, upper)
 
 
-@map_smoothness.of(Entropy)
-def _(mirror, f, upper):
-    return block_max_smoothness(f, upper)
+map_smoothness.of(Entropy)(lambda mirror, f, upper: block_max_smoothness(f, upper))
 
 
 @map_convexity.of(Quadratic)
@@ -106,9 +104,7 @@ def _(mirror, smoothness):
     return 1.0 / smoothness
 
 
-@map_convexity.of(Conjugate)
-def _(mirror, smoothness):
-    return 1.0
+map_convexity.of(Conjugate)(lambda mirror, smoothness: 1.0)
 
 
 @map_omega.of(Quadratic)
