@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from xrisk.annotations import Estimator, Matrix, Seed, Solver, Spec, Vector
 from xrisk.applications import LOSSES
 from xrisk.auto import Auto
-from xrisk.data.grouping import distinct
+from xrisk.data.grouping import Grouping, distinct
 from xrisk.data.matrices import refuse_broken
 from xrisk.estimators.callbacks import CallbackSupport, GapBar, Listeners, listening, with_callbacks
 from xrisk.estimators.parameters import OF_ALL, check_attributes, check_parameters
@@ -98,7 +98,7 @@ class LinearRobust(CallbackSupport, BaseEstimator):
     random_state: Seed = None
     verbose: int = 0
 
-    _attributes: ClassVar[tuple[str, ...]] = (*OF_ALL, "coef_", "intercept_")  # after a fit
+    _attributes: ClassVar[tuple[str, ...]] = OF_ALL  # after a fit, those of its bases too
     _weights: ClassVar[str] = ""  # the fitted attribute with the weights of the inner functions
 
     @with_callbacks
@@ -229,7 +229,7 @@ class LinearRobust(CallbackSupport, BaseEstimator):
             if not loss_value.implemented(spec) or not self._accepts(spec):
                 raise ValueError(f"loss must be a word or a spec of a loss that the model can have, got {spec!r}")
         if any(name.endswith("_") for name in vars(self)):
-            check_attributes(self, self._attributes)
+            check_attributes(self)
             self._check_shapes()
 
     def _check_shapes(self) -> None:
@@ -272,7 +272,8 @@ def _has_probabilities(estimator: Estimator) -> bool:
 class LinearRobustClassifier(ClassifierMixin, LinearRobust):
     """Labels of any kind, coded ±1 for two classes and 0, …, K−1 for more."""
 
-    _attributes: ClassVar[tuple[str, ...]] = ("classes_", *LinearRobust._attributes)
+    _attributes: ClassVar[tuple[str, ...]] = ("classes_", "coef_", "intercept_")
+    _without_groups: ClassVar[str] = "the classes are its groups"
     _is_for_two_classes: ClassVar[bool] = False  # the second in sorted order is the positive one
     _without_probabilities: ClassVar[str] = ""  # why there are none
 
@@ -294,6 +295,10 @@ class LinearRobustClassifier(ClassifierMixin, LinearRobust):
 
     def _accepts(self, spec: Spec) -> bool:
         return not isinstance(spec, Multinomial) and bool(loss_is_classification(spec))
+
+    def _default_groups(self, target: np.ndarray) -> Grouping:
+        """The groups where none are given: the classes, which ``target`` (n,) codes in their order."""
+        return Grouping(distinct(target)[1], tuple(str(label) for label in self.classes_), 0, ())
 
     def _row_loss(self) -> Any:
         """The loss of a row."""
@@ -343,6 +348,9 @@ class LinearRobustClassifier(ClassifierMixin, LinearRobust):
 class LinearRobustRegressor(RegressorMixin, LinearRobust):
     """Targets are numbers."""
 
+    _attributes: ClassVar[tuple[str, ...]] = ("coef_", "intercept_")
+    _without_groups: ClassVar[str] = "all rows are one group"
+
     def _coded(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
         target = np.asarray(y, dtype=np.float64)
         if np.abs(target).max() > LARGEST_TARGET:
@@ -354,6 +362,10 @@ class LinearRobustRegressor(RegressorMixin, LinearRobust):
 
     def _accepts(self, spec: Spec) -> bool:
         return not isinstance(spec, Multinomial) and not loss_is_classification(spec)
+
+    def _default_groups(self, target: np.ndarray) -> Grouping:
+        """The groups where none are given: one of all rows."""
+        return Grouping(np.zeros(target.size, dtype=np.int64), ("all",), 0, ())
 
     def _row_loss(self) -> Any:
         """The loss of a row."""

@@ -10,7 +10,7 @@ import numpy as np
 from xrisk.annotations import Labels, Loss, Matrix, Spec, Vector
 from xrisk.applications import CLASS_LOSSES, DIVERGENCES, NUMBER_LOSSES, group_dro
 from xrisk.applications.arguments import divergences_that_take, quoted
-from xrisk.data.grouping import Grouping, distinct, encode_groups
+from xrisk.data.grouping import Grouping, encode_groups
 from xrisk.estimators.base import (
     FITTED,
     SOLVING,
@@ -27,7 +27,6 @@ from xrisk.inner.oracle import exact_values, inner_count
 from xrisk.problem import Problem
 from xrisk.run import Result
 
-KEPT = ("groups_", "group_risk_", "group_weights_")
 TINY_GROUP = 10  # rows; a mean over fewer says little
 
 PARAMETERS = """
@@ -82,16 +81,13 @@ def _documented(first: str, loss: str, intercept: str, example: str) -> str:
 class GroupRobust(LinearRobust):
     """A model whose inner functions are mean losses of groups of rows; ``training.metadata`` is their `Grouping`."""
 
-    divergence: Spec = field(default="cvar", kw_only=False)
-    alpha: float = 0.1
-    lam: float = 1.0
     loss: Loss = None
     l1: float = 0.0
     l2: float = 1e-3
     fit_intercept: bool = True
 
+    _attributes: ClassVar[tuple[str, ...]] = ("groups_", "group_risk_", "group_weights_")
     _weights: ClassVar[str] = "group_weights_"
-    _without_groups: ClassVar[str]  # what the groups are then, in words
     # groups go to fit without being asked for: a robust model that does not see them is another model
     __metadata_request__fit = {"groups": True}  # noqa: RUF012
 
@@ -135,21 +131,6 @@ class GroupRobust(LinearRobust):
             warnings.warn(of_tiny_groups(grouping.names, sizes), stacklevel=USER)
         return grouping
 
-    def _problem(self, training: Training) -> Problem:
-        return group_dro(
-            training.X,
-            training.target,
-            training.metadata.labels,
-            divergence=self.divergence,
-            alpha=self.alpha,
-            lam=self.lam,
-            loss=self._row_loss(),
-            l1=self.l1,
-            l2=self.l2,
-            fit_intercept=self.fit_intercept,
-            sample_weight=training.weight,
-        )
-
     def _check_shapes(self) -> None:
         super()._check_shapes()
         for name in ("group_risk_", "group_weights_"):
@@ -165,16 +146,27 @@ class GroupRobust(LinearRobust):
         self.group_weights_ = distribution(result.dual[:, 0])
 
 
+def group_problem(self: GroupRobust, training: Training) -> Problem:
+    """The problem that a divergence over groups states."""
+    return group_dro(
+        training.X,
+        training.target,
+        training.metadata.labels,
+        divergence=self.divergence,
+        alpha=self.alpha,
+        lam=self.lam,
+        loss=self._row_loss(),
+        l1=self.l1,
+        l2=self.l2,
+        fit_intercept=self.fit_intercept,
+        sample_weight=training.weight,
+    )
+
+
 def narrow(grouping: Grouping) -> Grouping:
     """The grouping with codes of four bytes each; membership stays as it is."""
     labels = grouping.labels
     return grouping if labels.ndim == 2 else grouping._replace(labels=labels.astype(np.int32))
-
-
-def groups_of_classes(classes: np.ndarray, target: np.ndarray) -> Grouping:
-    """The classes as groups; ``target`` (n,) codes them in their order."""
-    codes = distinct(target)[1]
-    return Grouping(codes, tuple(str(label) for label in classes), 0, ())
 
 
 def of_missing(number: int, what: str) -> str:
@@ -227,13 +219,12 @@ class GroupDROClassifier(GroupRobust, LinearRobustClassifier):
     """,
     )
 
+    divergence: Spec = field(default="cvar", kw_only=False)
+    alpha: float = 0.1
+    lam: float = 1.0
     loss: Loss = "logistic"
 
-    _attributes: ClassVar[tuple[str, ...]] = (*LinearRobustClassifier._attributes, *KEPT)
-    _without_groups: ClassVar[str] = "the classes are its groups"
-
-    def _default_groups(self, target: np.ndarray) -> Grouping:
-        return groups_of_classes(self.classes_, target)
+    _problem = group_problem
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -256,10 +247,9 @@ class GroupDRORegressor(GroupRobust, LinearRobustRegressor):
     """,
     )
 
+    divergence: Spec = field(default="cvar", kw_only=False)
+    alpha: float = 0.1
+    lam: float = 1.0
     loss: Loss = "squared"
 
-    _attributes: ClassVar[tuple[str, ...]] = (*LinearRobustRegressor._attributes, *KEPT)
-    _without_groups: ClassVar[str] = "all rows are one group"
-
-    def _default_groups(self, target: np.ndarray) -> Grouping:
-        return Grouping(np.zeros(target.size, dtype=np.int64), ("all",), 0, ())
+    _problem = group_problem

@@ -164,7 +164,7 @@ def check_parameters(estimator: Estimator) -> None:
             PARAMETERS[name](name, value)
 
 
-def check_attributes(estimator: Estimator, names: tuple[str, ...]) -> None:
-    """Refuse fitted attributes that are missing or that no fit leaves behind."""
-    for name in names:
+def check_attributes(estimator: Estimator) -> None:
+    """Refuse fitted attributes that are missing or that no fit leaves behind: those that its classes list."""
+    for name in dict.fromkeys(name for cls in type(estimator).__mro__ for name in vars(cls).get("_attributes", ())):
         ATTRIBUTES[name](name, getattr(estimator, name, None))

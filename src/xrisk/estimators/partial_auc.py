@@ -109,7 +109,7 @@ class RegionClassifier(LinearRobust):
     fit_intercept: ClassVar[bool] = False
     _is_for_two_classes: ClassVar[bool] = True
     _attributes: ClassVar[tuple[str, ...]] = (
-        *LinearRobustClassifier._attributes, "surrogate_coef_", "roc_fpr_", "roc_tpr_", "roc_thresholds_", "threshold_",
+        "surrogate_coef_", "roc_fpr_", "roc_tpr_", "roc_thresholds_", "threshold_",
     )  # fmt: skip
 
     @with_callbacks

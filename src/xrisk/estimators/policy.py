@@ -86,7 +86,7 @@ class PolicyEvaluator(LinearRobust):
     l2: float = 0.0
 
     fit_intercept: ClassVar[bool] = False
-    _attributes: ClassVar[tuple[str, ...]] = (*LinearRobust._attributes, "n_left_out_")
+    _attributes: ClassVar[tuple[str, ...]] = ("coef_", "intercept_", "n_left_out_")
 
     @with_callbacks
     def fit(

@@ -39,7 +39,7 @@ from xrisk.estimators.base import (
     linear_scores,
 )
 from xrisk.estimators.callbacks import with_callbacks
-from xrisk.estimators.parameters import OF_ALL, check_parameters
+from xrisk.estimators.parameters import check_parameters
 from xrisk.estimators.proving import at_proof, in_time, stop_of
 from xrisk.functions import Hyperplane, NonNegative, NoPenalty, SolidSimplex, penalty_conjugate, penalty_convexity
 from xrisk.functions.parameters import require
@@ -116,7 +116,7 @@ class MeanVariancePortfolio(LinearRobust):
     missing: str = "rows"
     tol: float = 1e-6
 
-    _attributes: ClassVar[tuple[str, ...]] = (*OF_ALL, "weights_")
+    _attributes: ClassVar[tuple[str, ...]] = ("weights_",)
 
     @with_callbacks
     def fit(self, X: Matrix, y: Vector = None, sample_weight: Vector = None) -> Any:

@@ -28,7 +28,6 @@ from xrisk.functions.parameters import counted, require
 from xrisk.problem import Problem, inner_values
 from xrisk.run import Result, Runs
 
-KEPT = ("sample_weights_", "sample_losses_")
 RADIUS = 0.1  # of the ball, where neither radius nor strength is given
 FEW = 1e-3  # share of the rows, or three of them, that is warned of where it carries half of the weight
 ENOUGH_ROWS = 200  # rows; of fewer nothing is said of their weights
@@ -124,6 +123,7 @@ class SampleRobust(LinearRobust):
     l2: float = 1e-3
     fit_intercept: bool = True
 
+    _attributes: ClassVar[tuple[str, ...]] = ("sample_weights_", "sample_losses_")
     _weights: ClassVar[str] = "sample_weights_"
 
     @with_callbacks
@@ -261,8 +261,6 @@ class DROClassifier(SampleRobust, LinearRobustClassifier):
 
     loss: Loss = "logistic"
 
-    _attributes: ClassVar[tuple[str, ...]] = (*LinearRobustClassifier._attributes, *KEPT)
-
     def _keep(self, problem: Problem, result: Result, training: Training) -> None:
         super()._keep(problem, result, training)
         optimal = result.certificate.relative <= OPTIMAL
@@ -308,5 +306,3 @@ class DRORegressor(SampleRobust, LinearRobustRegressor):
     )
 
     loss: Loss = "squared"
-
-    _attributes: ClassVar[tuple[str, ...]] = (*LinearRobustRegressor._attributes, *KEPT)

@@ -16,7 +16,6 @@ from xrisk.estimators.callbacks import with_callbacks
 from xrisk.estimators.groups import (
     TINY_GROUP,
     distribution,
-    groups_of_classes,
     of_missing,
     of_tiny_groups,
     refuse_weightless,
@@ -115,7 +114,7 @@ class MultiTaskGroupDROClassifier(LinearRobustClassifier):
     l2: float = 1e-3
     fit_intercept: bool = True
 
-    _attributes: ClassVar[tuple[str, ...]] = (*LinearRobustClassifier._attributes, "tasks_", "groups_")
+    _attributes: ClassVar[tuple[str, ...]] = ("tasks_", "groups_")
 
     @with_callbacks
     def fit(
@@ -147,8 +146,7 @@ class MultiTaskGroupDROClassifier(LinearRobustClassifier):
     def _table(self, tasks: Labels, groups: Labels, training: Training) -> TaskTable:
         n = training.X.shape[0]
         tasking = _one_task(n) if tasks is None else _encode_tasks(tasks, n)
-        classes = groups_of_classes(self.classes_, training.target)
-        grouping = classes if groups is None else encode_groups(groups, n)
+        grouping = self._default_groups(training.target) if groups is None else encode_groups(groups, n)
         table = TaskTable(tasking, grouping, task_cells(tasking.labels, grouping.labels, n))
         if training.weight is not None:
             refuse_weightless(table.names(), table.rows(), training.weight)
