@@ -37,19 +37,6 @@ if TYPE_CHECKING:
 
 # what stands on scikit-learn is imported when it is first asked for: scikit-learn imports pandas where that is there
 ON_DEMAND = {
-    "DROClassifier": "estimators",
-    "DRORegressor": "estimators",
-    "GroupDROClassifier": "estimators",
-    "GroupDRORegressor": "estimators",
-    "MeanVariancePortfolio": "estimators",
-    "MultiTaskGroupDROClassifier": "estimators",
-    "PNormPushClassifier": "estimators",
-    "PartialAUCClassifier": "estimators",
-    "PolicyEvaluator": "estimators",
-    "PrecisionAtKClassifier": "estimators",
-    "RobustLogisticRegression": "estimators",
-    "TopPushClassifier": "estimators",
-    "TwoWayPartialAUCClassifier": "estimators",
     "load": "persistence",
     "save": "persistence",
     "datasets": "datasets",
@@ -96,11 +83,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in ON_DEMAND:
+    home = ON_DEMAND.get(name, "estimators" if name[:1].isupper() else "")
+    module = import_module(f"xrisk.{home}") if home else None
+    if name != home and not hasattr(module, name):
         raise AttributeError(f"module 'xrisk' has no attribute {name!r}")
-    module = import_module(f"xrisk.{ON_DEMAND[name]}")
-    return module if name == ON_DEMAND[name] else getattr(module, name)
+    return module if name == home else getattr(module, name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *ON_DEMAND})
+    return sorted({*globals(), *__all__})

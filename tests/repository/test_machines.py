@@ -10,7 +10,12 @@ from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
 
 ROOT = Path(__file__).parents[2]
 SOLVERS = [f"tests/solvers/test_{name}.py" for name in ("exact", "rows", "lbfgs", "bundle", "faces")]
-FILES = ["tests/certificate/test_exact_proofs.py", "tests/auto/test_auto.py", "tests/functions/test_smoothed_worst.py", *SOLVERS]
+FILES = [
+    "tests/certificate/test_exact_proofs.py",
+    "tests/auto/test_auto.py",
+    "tests/functions/test_smoothed_worst.py",
+    *SOLVERS,
+]
 NUMPY = " ".join(name for name in __cpu_dispatch__ if __cpu_features__[name])  # what NumPy has beyond the oldest
 
 

@@ -1,4 +1,11 @@
-"""Functions of one point at a time: losses, outer functions, risks, penalties, domains; no data, no samples."""
+"""Functions of one point at a time: losses, outer functions, risks, penalties, domains; no data, no samples.
+
+A function in a new file of this folder is shown with the others; the imports below name those that are there for type
+checkers and editors.
+"""
+
+from importlib import import_module
+from pkgutil import walk_packages
 
 from xrisk.functions.ambiguity import ChiSquareBallRisk as ChiSquareBallRisk
 from xrisk.functions.ambiguity import KLBallRisk as KLBallRisk
@@ -121,3 +128,9 @@ from xrisk.functions.simplex import project_capped_simplex as project_capped_sim
 from xrisk.functions.simplex import project_simplex as project_simplex
 from xrisk.functions.smoothed_worst import Worst as Worst
 from xrisk.functions.smoothed_worst import worst as worst
+
+for _file in walk_packages(__path__, f"{__name__}."):
+    import_module(_file.name)
+_VALUES = (outer_value, block_value, loss_value, scores_value, risk_value, penalty_conjugate)
+_SPECS = {cls.__name__: cls for verb in _VALUES for cls in verb.table}
+globals().update({name: cls for name, cls in _SPECS.items() if cls.__module__.startswith(__name__)})
