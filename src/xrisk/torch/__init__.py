@@ -1,0 +1,9 @@
+"""Losses for PyTorch that drop into any training loop: worst groups, rare positives, the tail of the loss, rankings.
+
+``import xrisk.torch as xt``. Nothing else of the package imports torch.
+"""
+
+try:
+    import torch as _torch  # noqa: F401
+except ImportError as error:
+    raise ImportError("xrisk.torch needs PyTorch: pip install 'xrisk[torch]'") from error
