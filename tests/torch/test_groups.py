@@ -1,4 +1,4 @@
-"""`GroupDROLoss` against the naive twins on the same batches, against differences of the exact objective, and hostile."""
+"""`GroupDROLoss` against the naive twins on the same batches, against the exact objective, and hostile."""
 
 import io
 from typing import NamedTuple

@@ -285,8 +285,11 @@ class DROLoss(Stateful):
     def _write(self, new: Dual, is_usable: Tensor) -> None:
         if self.training:
             new = new._replace(started=torch.ones_like(self.started))
-            for kept, value in zip(self._dual(), new, strict=True):
-                kept.copy_(torch.where(is_usable, value, kept))
+            kept = self._dual()
+            # all before any is written: new values may be old ones under another name
+            values = [torch.where(is_usable, value, before) for value, before in zip(new, kept, strict=True)]
+            for mine, value in zip(kept, values, strict=True):
+                mine.copy_(value)
 
 
 def update_of(ambiguity: str, method: str) -> Update:

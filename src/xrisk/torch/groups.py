@@ -258,8 +258,11 @@ class GroupDROLoss(Stateful):
 
     def _write(self, new: Trackers, is_usable: Tensor) -> None:
         if self.training:
-            for kept, value in zip(self._trackers(), new, strict=True):
-                kept.copy_(torch.where(is_usable, value, kept))
+            kept = self._trackers()
+            # all before any is written: new values may be old ones under another name
+            values = [torch.where(is_usable, value, before) for value, before in zip(new, kept, strict=True)]
+            for mine, value in zip(kept, values, strict=True):
+                mine.copy_(value)
 
 
 def filtered(u: Tensor, seen: Seen, rates: Rates, method: Method) -> Tensor:
