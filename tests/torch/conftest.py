@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch._dynamo  # the first optimizer would import it, which takes seconds
 
 
 @pytest.fixture(autouse=True)
