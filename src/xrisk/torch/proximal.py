@@ -113,6 +113,12 @@ class ProximalPoint(torch.optim.Optimizer):
             raise AttributeError(name)
         return getattr(self.optimizer, name)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return dict(self.__dict__)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
     def __repr__(self) -> str:
         return f"ProximalPoint(gamma={self.gamma}, power={self.power}, {self.optimizer!r})"
 
