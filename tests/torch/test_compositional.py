@@ -247,6 +247,7 @@ def test_previous_values_need_a_correction():
         new(xf.Square(), correction=0.5)(*sample())
 
 
+@pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")  # of the compiler itself
 @pytest.mark.slow
 @pytest.mark.parametrize("outer", [xf.CVaRHinge(0.4), LogMeanExp(0.5), Quotient()], ids=repr)
 def test_a_compiled_loss_is_the_same(outer):

@@ -2,6 +2,7 @@
 
 import ast
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -158,6 +159,14 @@ def test_a_spec_without_a_twin_is_refused():
         tf.outer_value(xf.CVaRRisk(), vector([1.0]))
 
 
+def test_nothing_else_of_ours_imports_torch():
+    source = Path(xrisk.__file__).parent
+    others = [path for path in source.rglob("*.py") if source / "torch" not in path.parents]
+    imports = re.compile(r"^\s*(import|from) (xrisk\.)?torch\b", re.MULTILINE)
+    assert [path.name for path in others if imports.search(path.read_text())] == []
+
+
+@pytest.mark.slow
 def test_importing_xrisk_does_not_import_torch():
     code = "import sys, xrisk; sys.exit('torch' in sys.modules)"
     environment = {"PYTHONPATH": str(Path(xrisk.__file__).parents[1])}

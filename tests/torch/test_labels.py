@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from xrisk.torch.aucm import AUCLoss, AUCMLoss
 from xrisk.torch.labels import PerLabel
+from xrisk.torch.push import PNormPushLoss, TopPushLoss
 from xrisk.torch.rankings import AveragePrecisionLoss
 
 RNG = np.random.default_rng(3)
@@ -79,6 +81,18 @@ def test_the_exact_objective_is_that_of_a_first_full_batch():
     assert new(PARTIAL).exact(SCORES, PARTIAL).item() == pytest.approx(
         new(PARTIAL)(SCORES, PARTIAL, INDEX).item(), rel=1e-13
     )
+
+
+@pytest.mark.parametrize("loss", [AUCLoss, AUCMLoss, PNormPushLoss, TopPushLoss])
+def test_it_takes_our_other_losses(loss):
+    found = PerLabel(loss, PARTIAL)
+    scores = SCORES.clone().requires_grad_()
+    found(scores, PARTIAL, INDEX).backward()
+    single = loss() if "AUC" in loss.__name__ else loss(LABELS[:, 0])
+    known = ~MISSING[:, 0]
+    expected = single.exact(SCORES[known, 0], LABELS[known, 0])
+    assert torch.isfinite(scores.grad).all()
+    assert found.losses[0].exact(SCORES[known, 0], LABELS[known, 0]) == expected
 
 
 def test_losses_without_state_need_no_index():

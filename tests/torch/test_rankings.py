@@ -9,7 +9,8 @@ import torch
 import torch.distributed as dist
 from sklearn.metrics import average_precision_score, ndcg_score
 
-from xrisk.functions import Logistic
+from xrisk.functions import Exponential, Logistic
+from xrisk.torch.compositional import CompositionalLoss
 from xrisk.torch.contrastive import ContrastiveLoss
 from xrisk.torch.functions import Sigmoid
 from xrisk.torch.rankings import AveragePrecisionLoss, ListwiseLoss, NDCGLoss
@@ -224,6 +225,7 @@ def test_what_is_wrong_is_refused(make, message):
         make()
 
 
+@pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")  # of the compiler itself
 @pytest.mark.slow
 @every_loss
 def test_a_compiled_loss_is_the_same(make):
@@ -245,8 +247,8 @@ def run_of(make, rank, ranks):
     """Values, scaled gradients and state of 20 batches, of which each process has a part of its own size."""
     loss, call, _ = make()
     found = []
-    for batch in BATCHES:
-        bounds = [0, 5, len(batch)] if ranks == 2 else [0, len(batch)]
+    for step, batch in enumerate(BATCHES):
+        bounds = [0, step % 6, len(batch)] if ranks == 2 else [0, len(batch)]  # also empty on one process
         rows = torch.tensor(batch[bounds[rank] : bounds[rank + 1]])
         scores = SCORES[rows].clone().requires_grad_()
         value = call(scores, rows)
@@ -256,11 +258,18 @@ def run_of(make, rank, ranks):
     return found, loss.state_dict()
 
 
+def compositional():
+    loss = CompositionalLoss(ROWS, Exponential(2.0), track=0.5, **DOUBLE)
+    return loss, lambda z, rows: loss(z, rows), lambda z: loss.exact(z)
+
+
+JOINT = (compositional, average_precision, ndcg, listwise, contrastive, bimodal)
+
+
 def _process(rank, folder):
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
     torch.set_num_threads(1)
-    makes = (average_precision, ndcg, listwise, contrastive, bimodal)
-    torch.save([run_of(make, rank, 2) for make in makes], f"{folder}/{rank}.pt")
+    torch.save([run_of(make, rank, 2) for make in JOINT], f"{folder}/{rank}.pt")
     dist.destroy_process_group()
 
 
@@ -268,9 +277,7 @@ def _process(rank, folder):
 def test_two_processes_are_one_with_the_joint_batch(tmp_path):
     torch.multiprocessing.spawn(_process, args=(str(tmp_path),), nprocs=2)
     both = [torch.load(tmp_path / f"{rank}.pt") for rank in (0, 1)]
-    for make, (first, state), (second, state_of_second) in zip(
-        (average_precision, ndcg, listwise, contrastive, bimodal), *both, strict=True
-    ):
+    for make, (first, state), (second, state_of_second) in zip(JOINT, *both, strict=True):
         whole, expected = run_of(make, 0, 1)
         assert [value for value, _ in first] == [value for value, _ in second]
         np.testing.assert_allclose([value for value, _ in first], [value for value, _ in whole], rtol=1e-10)

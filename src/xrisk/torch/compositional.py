@@ -125,7 +125,7 @@ class CompositionalLoss(Stateful):
 
     def exact(self, values: Tensor, index: Tensor | None = None) -> Tensor:
         """The objective of a full set: mean over i of f(mean of the values of index i); by default one value each."""
-        values = self._blocks("values", values)
+        values = self._blocks("values", values).double()
         index = torch.arange(values.shape[0], device=values.device) if index is None else index
         if index.dtype not in INTEGERS or index.shape != values.shape[:1]:
             raise ValueError(f"index must be integers of shape ({values.shape[0]},), got {tuple(index.shape)}")

@@ -80,8 +80,8 @@ class ContrastiveLoss(torch.nn.Module):
 
     @torch.no_grad()
     def exact(self, first: Tensor, second: Tensor) -> Tensor:
-        """The objective of all rows at hand, for validation."""
-        views = _embeddings(first, second)
+        """The objective of all rows at hand, for validation, in double precision."""
+        views = _embeddings(first.double(), second.double())
         place = torch.arange(first.shape[0], device=first.device)
         parts = [
             self._logs((views[0][rows], views[1][rows]), views, rows[:, None] != place)

@@ -1,6 +1,7 @@
 """One loss for each label, or for each class against the rest."""
 
 from collections.abc import Callable
+from inspect import Parameter, signature
 from typing import Any
 
 import torch
@@ -8,6 +9,7 @@ import torch
 from xrisk.torch.checks import INTEGERS, index_of
 
 Tensor = torch.Tensor
+POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
 
 class PerLabel(torch.nn.Module):
@@ -18,7 +20,8 @@ class PerLabel(torch.nn.Module):
     Parameters
     ----------
     loss : callable
-        Makes a loss from the targets (rows,) of one label: a class such as `AveragePrecisionLoss`, or a function.
+        Makes the loss of one label: a class such as `AveragePrecisionLoss`, or a function. It is given the targets
+        (rows,) of the label if it needs an argument.
     targets : Tensor
         Labels (rows, labels) of 0 and 1, in which NaN is missing; or the classes (rows,) as integers 0, 1, …, each of
         which is then one label: that class against the rest.
@@ -61,17 +64,18 @@ class PerLabel(torch.nn.Module):
         scores, columns = self._checked(scores, targets)
         if index is not None:
             index = index_of("index", index, scores.shape[0], self.rows)
-        return self._mean(self._parts(scores, columns, index))
+        return torch.stack(self._parts(scores, columns, index)).mean()
 
     def exact(self, scores: Tensor, targets: Tensor) -> Tensor:
-        """The objective of all rows at hand, for validation."""
+        """The objective of all rows at hand, for validation, in double precision."""
         scores, columns = self._checked(scores, targets)
         is_known = _is_known(columns)
         found = []
         for label, loss in enumerate(self.losses):
             rows = is_known[:, label]
-            found.append(loss.exact(scores[rows, label], columns[rows, label]))  # type: ignore[operator]
-        return self._mean(found)
+            value = loss.exact(scores[rows, label], columns[rows, label])  # type: ignore[operator]
+            found.append(torch.as_tensor(value, dtype=torch.float64))
+        return torch.stack(found).mean()
 
     def _parts(self, scores: Tensor, columns: Tensor, index: Tensor | None) -> list[Tensor]:
         """What each label's loss says; every process calls each of them, also without rows."""
@@ -95,10 +99,6 @@ class PerLabel(torch.nn.Module):
             raise ValueError(f"targets must have as many rows as the scores, {len(scores)}, got {len(columns)}")
         return scores, columns
 
-    @staticmethod
-    def _mean(parts: list[Tensor]) -> Tensor:
-        return torch.stack(parts).mean()
-
 
 def _columns(targets: Any, labels: int | None) -> Tensor:
     """Targets (rows, labels): as they are, or each class against the rest."""
@@ -121,7 +121,8 @@ def _is_known(targets: Tensor) -> Tensor:
 
 def _made(loss: Callable[..., Any], label: int, targets: Tensor, options: dict[str, Any]) -> torch.nn.Module:
     """The loss of one label; errors say of which."""
+    needed = [each for each in signature(loss).parameters.values() if each.default is each.empty]
     try:
-        return loss(targets, **options)
+        return loss(targets, **options) if any(each.kind in POSITIONAL for each in needed) else loss(**options)
     except ValueError as error:
         raise ValueError(f"label {label}: {error}") from error

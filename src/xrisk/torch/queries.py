@@ -35,8 +35,8 @@ def log_sums(scores: Tensor, other: Tensor, others: Tensor) -> Tensor:
 def ndcg_weights(relevance: Tensor, queries: Tensor) -> Tensor:
     """(2^y − 1)/Z over the number of queries that have a relevant row."""
     gains = torch.exp2(relevance.double()) - 1.0
-    by_gain = gains.argsort(descending=True)
-    order = by_gain[queries[by_gain].argsort(stable=True)]
+    descending = gains.argsort(descending=True)
+    order = descending[queries[descending].argsort(stable=True)]
     sizes = torch.bincount(queries)
     place = torch.arange(len(order), device=order.device) - (sizes.cumsum(0) - sizes)[queries[order]]
     best = torch.zeros(len(sizes), dtype=torch.double, device=order.device)
@@ -88,10 +88,11 @@ def exact_of_queries(
     outer: Any, values: Values, weights: Weights, scores: Tensor, relevance: Tensor, queries: Tensor
 ) -> Tensor:
     """Σ weight·f(value) over the rows, whose values are those of whole queries."""
+    scores = scores_of("scores", scores).double()
     relevance, queries = checked("targets", relevance, queries)
     if scores.shape != relevance.shape:
         raise ValueError(f"scores must have shape {tuple(relevance.shape)}, as the targets, got {tuple(scores.shape)}")
-    weight, total = weights(relevance, queries).to(scores.dtype), scores.new_zeros(())
+    weight, total = weights(relevance, queries), scores.new_zeros(())
     for rows in queries.argsort(stable=True).split(torch.bincount(queries).tolist()):
         other = ~torch.eye(len(rows), dtype=torch.bool, device=rows.device)
         found = values(scores[rows], other, torch.full_like(rows, len(rows) - 1))

@@ -89,8 +89,8 @@ class AveragePrecisionLoss(torch.nn.Module):
 
     @torch.no_grad()
     def exact(self, scores: Tensor, targets: Tensor) -> Tensor:
-        """The objective of all rows at hand, for validation."""
-        scores = scores_of("scores", scores)
+        """The objective of all rows at hand, for validation, in double precision."""
+        scores = scores_of("scores", scores).double()
         positive = is_positive("targets", targets, scores.shape[0])
         counts, place = _counts(positive), torch.arange(scores.shape[0], device=scores.device)
         parts = [
@@ -165,8 +165,8 @@ class NDCGLoss(torch.nn.Module):
 
     @torch.no_grad()
     def exact(self, scores: Tensor, targets: Tensor, queries: Tensor) -> Tensor:
-        """The objective of all rows at hand, of whole queries, for validation."""
-        return exact_of_queries(Discount(), self._ranks, ndcg_weights, scores_of("scores", scores), targets, queries)
+        """The objective of all rows at hand, of whole queries, for validation, in double precision."""
+        return exact_of_queries(Discount(), self._ranks, ndcg_weights, scores, targets, queries)
 
     def _ranks(self, scores: Tensor, other: Tensor, others: Tensor) -> Tensor:
         """Ranks (B,); ``other`` (B, B) are the rows to compare with, ``others`` how many there are in the data."""
@@ -223,8 +223,8 @@ class ListwiseLoss(torch.nn.Module):
 
     @torch.no_grad()
     def exact(self, scores: Tensor, targets: Tensor, queries: Tensor) -> Tensor:
-        """The objective of all rows at hand, of whole queries, for validation."""
-        return exact_of_queries(LogMeanExp(), log_sums, listwise_weights, scores_of("scores", scores), targets, queries)
+        """The objective of all rows at hand, of whole queries, for validation, in double precision."""
+        return exact_of_queries(LogMeanExp(), log_sums, listwise_weights, scores, targets, queries)
 
 
 def _counts(positive: Tensor) -> tuple[int, int]:
