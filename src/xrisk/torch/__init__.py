@@ -10,7 +10,17 @@ except ImportError as error:
 
 from xrisk.torch.batches import ClassBatches as ClassBatches
 from xrisk.torch.batches import GroupBatches as GroupBatches
+from xrisk.torch.compositional import CompositionalLoss as CompositionalLoss
+from xrisk.torch.contrastive import ContrastiveLoss as ContrastiveLoss
 from xrisk.torch.dro import DROLoss as DROLoss
+from xrisk.torch.functions import Discount as Discount
+from xrisk.torch.functions import LogMeanExp as LogMeanExp
+from xrisk.torch.functions import Quotient as Quotient
+from xrisk.torch.functions import Sigmoid as Sigmoid
 from xrisk.torch.groups import GroupDROLoss as GroupDROLoss
+from xrisk.torch.labels import PerLabel as PerLabel
 from xrisk.torch.proximal import ProximalPoint as ProximalPoint
+from xrisk.torch.rankings import AveragePrecisionLoss as AveragePrecisionLoss
+from xrisk.torch.rankings import ListwiseLoss as ListwiseLoss
+from xrisk.torch.rankings import NDCGLoss as NDCGLoss
 from xrisk.torch.rows import Indexed as Indexed
