@@ -65,7 +65,7 @@ class ProximalPoint(torch.optim.Optimizer):
         self.average = [p.detach().clone() for p in self._parameters()]
         self.count = 0
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One step of the optimizer inside on the gradients with the proximal term."""
         found = self.optimizer.step(self._with_term(closure)) if closure else self._plain()
         self._average()
