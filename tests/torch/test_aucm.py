@@ -100,10 +100,13 @@ def test_alpha_is_no_parameter():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of inductor's own
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 @pytest.mark.parametrize("loss", [AUCMLoss, AUCLoss])
-def test_compiled_losses_are_those_of_eager_mode(loss):
+def test_compiled_losses_are_those_of_eager_mode(loss, backend):
+    torch.compiler.reset()
     eager, other = loss(dtype=torch.float64), loss(dtype=torch.float64)
-    compiled = torch.compile(other, fullgraph=True, backend="aot_eager")
+    compiled = torch.compile(other, fullgraph=True, backend=backend)
     for seed in range(4):
         scores = torch.randn(12, generator=torch.Generator().manual_seed(seed), dtype=torch.float64, requires_grad=True)
         targets = (torch.arange(12) < 4 + seed).long()

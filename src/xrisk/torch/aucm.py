@@ -8,6 +8,7 @@ from xrisk.functions.loss import SquaredHinge
 from xrisk.torch.across import joint, logged
 from xrisk.torch.checks import is_finite, is_positive, number, scores_of
 from xrisk.torch.pairs import over_pairs, pair_loss_of, places_of, shares_of, sides, state_dtype, step_size, taken
+from xrisk.torch.snapshot import snapshot
 from xrisk.torch.state import Stateful
 
 SQUARED_HINGE = SquaredHinge()
@@ -112,7 +113,7 @@ class AUCMLoss(Stateful):
         own = scores_of("scores", scores)
         with torch.autocast(own.device.type, enabled=False):
             found = classes_of(own, targets, self.dtype, self.group)
-            a, b, alpha = self.a.clone(), self.b.clone(), self.alpha.clone()
+            a, b, alpha = snapshot(self.a), snapshot(self.b), snapshot(self.alpha)
             gap = found.low_share @ found.low - found.high_share @ found.high
             spread = found.high_share @ (found.high - a) ** 2 + found.low_share @ (found.low - b) ** 2
             carrier = torch.where(found.has_both, spread + (2.0 * alpha * gap).squeeze(), 0.0)

@@ -10,6 +10,7 @@ from xrisk.functions.loss import loss_domain
 from xrisk.torch.across import joint, logged
 from xrisk.torch.checks import index_of, is_finite, is_positive, number, scores_of
 from xrisk.torch.functions import Sigmoid, loss_value
+from xrisk.torch.snapshot import snapshot
 from xrisk.torch.state import Stateful
 
 CHUNK = 2**22  # pairs in memory at a time
@@ -108,6 +109,14 @@ class PairLoss(Stateful):
         """Keep one number each, of shape (1,): torch.compile loses updates of tensors without an axis."""
         for name in names:
             self.keep(name, torch.full((1,), fill, dtype=dtype or self.dtype, device=self._slots.device))
+
+    def rows(self, name: str, pairs: PairBatch) -> torch.Tensor:
+        """What is kept for the outer rows of a batch (S,)."""
+        return snapshot(self._kept[name][pairs.slot])
+
+    def numbers(self, name: str) -> torch.Tensor:
+        """What is kept for all rows together."""
+        return snapshot(self._kept[name])
 
     def update(self, pairs: PairBatch) -> Update:
         """What a batch leads to."""

@@ -124,14 +124,14 @@ class PartialAUCLoss(PairLoss):
 
     def _worst_negatives(self, pairs: PairBatch) -> Update:
         """SOPA."""
-        s = self.s[pairs.slot]
+        s = self.rows("s", pairs)
         g = tail_values(pairs.values, s, pairs.first, self.theta1)
         slope, carrier = tail_slopes(pairs, s, torch.ones_like(s), self.theta1)
         return Update(pairs.share @ g, carrier, {"s": s - self.tail_step * slope}, {})
 
     def _worst_positives(self, pairs: PairBatch) -> Update:
         """Primal and dual steps, without thresholds of negatives."""
-        y, level = self.y[pairs.slot], self.level
+        y, level = self.rows("y", pairs), self.numbers("level")
         means = pairs.values @ pairs.first
         y_new = (y + self.dual_step / self.theta0 * (pairs.average @ means - level)).clamp(0.0, 1.0)
         used = (y if pairs.is_lagged else y_new) / self.theta0

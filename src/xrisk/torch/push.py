@@ -89,8 +89,8 @@ class PNormPushLoss(PairLoss):
 
     def update(self, pairs: PairBatch) -> Update:
         """What a batch leads to."""
-        g, old = pairs.average @ (pairs.values @ pairs.first), self.u[pairs.slot]
-        u = torch.where(self.seen[pairs.slot], old + self.track * (g - old), g)
+        g, old = pairs.average @ (pairs.values @ pairs.first), self.rows("u", pairs)
+        u = torch.where(self.rows("seen", pairs), old + self.track * (g - old), g)
         slope = self.p * u ** (self.p - 1.0)
         carrier = (pairs.share * slope) @ (pairs.losses @ pairs.second)
         return Update(pairs.share @ u**self.p, carrier, {"u": u, "seen": torch.ones_like(u, dtype=torch.bool)}, {})
@@ -165,7 +165,7 @@ class TopPushLoss(PairLoss):
 
     def update(self, pairs: PairBatch) -> Update:
         """What a batch leads to."""
-        s, theta1 = self.s[pairs.slot], 1.0 / self.negatives
+        s, theta1 = self.rows("s", pairs), 1.0 / self.negatives
         slope, carrier = tail_slopes(pairs, s, torch.ones_like(s), theta1)
         value = pairs.share @ tail_values(pairs.values, s, pairs.first, theta1)
         return Update(value, carrier, {"s": s - self.tail_step * theta1 * slope}, {})

@@ -24,14 +24,14 @@ class STACORule(NamedTuple):
 
     def update(self, loss: Any, pairs: PairBatch) -> Update:
         """The steps of a batch; with one batch of negatives, gradients have the duals from before it."""
-        y, s, level = loss.y[pairs.slot], loss.s[pairs.slot], loss.level
+        y, s, level = loss.rows("y", pairs), loss.rows("s", pairs), loss.numbers("level")
         g = tail_values(pairs.values, s, pairs.first, loss.theta1)
         y_new = (y + loss.dual_step / loss.theta0 * (pairs.average @ g - level)).clamp(0.0, 1.0)
         used = y if pairs.is_lagged else y_new
         slope, carrier = tail_slopes(pairs, s, used / loss.theta0, loss.theta1)
         change = used / loss.theta0 * slope
         if self.gamma is not None:
-            change = change + (s - loss.s_bar[pairs.slot]) / self.gamma
+            change = change + (s - loss.rows("s_bar", pairs)) / self.gamma
         s_new = s - loss.tail_step * change
         level_new = level - loss.threshold_step * (1.0 - pairs.share @ y_new / loss.theta0)
         means, mean = staged(loss, self.gamma, pairs, ("s",), level_new)
@@ -63,7 +63,7 @@ class SOTARule(NamedTuple):
 
     def update(self, loss: Any, pairs: PairBatch) -> Update:
         """The steps of a batch."""
-        y, s, level = loss.y[pairs.slot], loss.s[pairs.slot], loss.level
+        y, s, level = loss.rows("y", pairs), loss.rows("s", pairs), loss.numbers("level")
         g = tail_values(pairs.values, s, pairs.first, loss.theta1)
         y_new = (y + loss.dual_step / loss.theta0 * (pairs.average @ g - level)).clamp(0.0, 1.0)
         slope, carrier = tail_slopes(pairs, s, y / loss.theta0, loss.theta1)
@@ -71,7 +71,7 @@ class SOTARule(NamedTuple):
         level_new = level - loss.threshold_step * (1.0 - pairs.share @ y / loss.theta0)
         if self.gamma is not None:
             near, level_near = loss.positives * loss.tail_step / self.gamma, loss.threshold_step / self.gamma
-            s_new = (s_new + near * loss.s_bar[pairs.slot]) / (1.0 + near)
+            s_new = (s_new + near * loss.rows("s_bar", pairs)) / (1.0 + near)
             level_new = (level_new + level_near * loss.level_bar) / (1.0 + level_near)
         means, mean = staged(loss, self.gamma, pairs, ("s", "y"), level_new)
         value = (level + pairs.share @ (y * (g - level)) / loss.theta0).squeeze()
@@ -106,9 +106,9 @@ class SONXRule(NamedTuple):
 
     def update(self, loss: Any, pairs: PairBatch) -> Update:
         """The steps of a batch; SONX weights by the uᵢ from before it, SONEX by the new ones of two batches."""
-        s, level, is_new = loss.s[pairs.slot], loss.level, loss.touched[pairs.slot] < 0
+        s, level, is_new = loss.rows("s", pairs), loss.numbers("level"), loss.rows("touched", pairs) < 0
         g = pairs.average @ tail_values(pairs.values, s, pairs.first, loss.theta1)
-        old = torch.where(is_new, g, loss.u[pairs.slot])
+        old = torch.where(is_new, g, loss.rows("u", pairs))
         u = old + self.track * (g - old) + self._corrected(loss, pairs, g, s, is_new)
         if self.nu > 0.0:
             d = (((old if pairs.is_lagged else u) - level) / self.nu).clamp(0.0, 1.0 / loss.theta0)
@@ -157,7 +157,7 @@ class SOTAsRule(NamedTuple):
         power = self.lam / self.outer_lam
         log_u = tracked_log(loss, pairs, self.lam, self.track)
         now = log_mean(power * log_u, pairs.share)
-        log_v = torch.where(loss.started, log_average(loss.log_v, now, self.outer_track), now)
+        log_v = torch.where(loss.numbers("started"), log_average(loss.numbers("log_v"), now, self.outer_track), now)
         carrier = soft_carrier(pairs, self.lam, (power - 1.0) * log_u - log_v)
         rows = {"log_u": log_u, "seen": torch.ones_like(log_u, dtype=torch.bool)}
         numbers = {"log_v": log_v, "started": torch.ones_like(loss.started)}
@@ -186,7 +186,7 @@ class PAUCIRule(NamedTuple):
     def update(self, loss: Any, pairs: PairBatch) -> Update:
         """Steps in a, b, s, s₂, θ_a, θ_b and γ at the point before them."""
         refuse_logits(pairs)
-        x, gamma = loss.minimised.clone(), loss.maximised.clone()
+        x, gamma = loss.numbers("minimised"), loss.numbers("maximised")
         a, b, s, s2, ta, tb = x.unbind()
         up, k = 1.0 + gamma, self.kappa
         f, h = pairs.outer, pairs.inner
@@ -260,8 +260,7 @@ def log_mean(x: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
 def tracked_log(loss: Any, pairs: PairBatch, lam: float, track: float) -> torch.Tensor:
     """log uᵢ after the batch, uᵢ the moving average of meanⱼ exp(ℓᵢⱼ/λ); the first batch initialises it."""
     now = log_mean(log_mean(pairs.values / lam, pairs.first)[None, :], pairs.average)
-    old = loss.log_u[pairs.slot]
-    return torch.where(loss.seen[pairs.slot], log_average(old, now, track), now)
+    return torch.where(loss.rows("seen", pairs), log_average(loss.rows("log_u", pairs), now, track), now)
 
 
 def soft_carrier(pairs: PairBatch, lam: float, log_scale: torch.Tensor) -> torch.Tensor:
