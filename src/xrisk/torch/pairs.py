@@ -214,7 +214,7 @@ def pair_batch(sided: Sided, pair_loss: Callable[[torch.Tensor], torch.Tensor], 
         over = under = None
     outer, slot = taken(sided.outer, over), taken(sided.slot, over)
     first = taken(inner if second is None else inner & ~second, under)
-    again = first if second is None else taken(inner & second, under)
+    later = first if second is None else taken(inner & second, under)
     is_pair = None if over is not None else outer[:, None] & taken(inner, under)[None, :]
 
     def losses(scores: torch.Tensor) -> torch.Tensor:
@@ -230,12 +230,12 @@ def pair_batch(sided: Sided, pair_loss: Callable[[torch.Tensor], torch.Tensor], 
         past=None if sided.previous is None else losses(sided.previous),
         share=shares_of(outer, dtype),
         first=shares_of(first, dtype),
-        second=shares_of(again, dtype),
+        second=shares_of(later, dtype),
         is_lagged=second is None,
         slot=slot.clamp(min=0),
         head=((same | ~outer[:, None]) & outer[None, :]).int().argmax(1),
         average=same / same.sum(1, keepdim=True).clamp(min=1).to(dtype),
-        has_pairs=outer.any() & first.any() & again.any(),
+        has_pairs=outer.any() & first.any() & later.any(),
         is_finite=is_finite(sided.scores.detach()),
     )
 

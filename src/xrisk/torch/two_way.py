@@ -42,7 +42,7 @@ class TwoWayPartialAUCLoss(PairLoss):
         ℓ, of `xrisk.functions.loss` or `xrisk.torch.functions`, that does not increase with the margin.
     method : str or rule
         ``"staco"`` (STACO1), ``"sonx"``, ``"sonex"``, ``"sota"``, ``"sota-s"`` or ``"pauci"``; for their parameters a
-        rule of `xrisk.torch.two_way_rules`, such as ``STACORule(gamma=500)``, which is STACO2.
+        rule such as ``xrisk.torch.STACORule(gamma=500)``, which is STACO2.
     dual_step : float
         Step size α of the duals yᵢ in [0, 1], and of γ of PAUCI, which are maximised.
     tail_step, threshold_step : float
