@@ -240,6 +240,7 @@ def test_it_compiles_as_one_graph(name):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning")  # torch's own
 @pytest.mark.parametrize("name", ["kl-ball", "chi2-ball", "cvar"])
 def test_it_compiles_to_machine_code(name):
     assert_compiles(name, "inductor")

@@ -386,6 +386,7 @@ def test_it_compiles_as_one_graph(word, method):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning")  # torch's own
 @pytest.mark.parametrize("word", ["cvar", "chi2", "kl"])
 def test_it_compiles_to_machine_code(word):
     torch.compiler.reset()
