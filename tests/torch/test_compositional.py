@@ -250,9 +250,10 @@ def test_previous_values_need_a_correction():
 @pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")  # of the compiler itself
 @pytest.mark.slow
 @pytest.mark.parametrize("outer", [xf.CVaRHinge(0.4), LogMeanExp(0.5), Quotient()], ids=repr)
-def test_a_compiled_loss_is_the_same(outer):
+@pytest.mark.parametrize("backend", ["aot_eager_decomp_partition", "inductor"])
+def test_a_compiled_loss_is_the_same(outer, backend):
     plain, compiled = new(outer, track=0.5), new(outer, track=0.5)
-    call = torch.compile(compiled, fullgraph=True)
+    call = torch.compile(compiled, fullgraph=True, backend=backend)
     for seed in range(3):
         values, index = sample(seed=seed)
         found, expected = values.clone().requires_grad_(), values.clone().requires_grad_()

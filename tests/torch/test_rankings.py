@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
+from scipy.optimize import minimize_scalar
 from sklearn.metrics import average_precision_score, ndcg_score
 
 from xrisk.functions import Exponential, Logistic
 from xrisk.torch.compositional import CompositionalLoss
-from xrisk.torch.contrastive import ContrastiveLoss
+from xrisk.torch.contrastive import ContrastiveLoss, RobustContrastiveLoss
 from xrisk.torch.functions import Sigmoid
 from xrisk.torch.rankings import AveragePrecisionLoss, ListwiseLoss, NDCGLoss
 
@@ -56,16 +57,27 @@ def bimodal():
     return contrastive("other")
 
 
-every_loss = pytest.mark.parametrize("make", [average_precision, ndcg, listwise, contrastive, bimodal])
+def robust():
+    loss = RobustContrastiveLoss(ROWS, radius=0.2, tau=0.3, tau_step=0.05, **DOUBLE)
+
+    def views(z, rows):
+        return (EMBEDDINGS[rows] + torch.sin(z)[:, None, None]).unbind(1)
+
+    return loss, lambda z, rows: loss(*views(z, rows), rows), lambda z: loss.exact(*views(z, INDEX))
 
 
-@every_loss
+MAKES = (average_precision, ndcg, listwise, contrastive, bimodal)
+every_fixed_loss = pytest.mark.parametrize("make", MAKES)
+every_loss = pytest.mark.parametrize("make", [*MAKES, robust])
+
+
+@every_fixed_loss
 def test_a_first_full_batch_has_the_exact_value(make):
     _, call, exact = make()
     assert call(SCORES, INDEX).item() == pytest.approx(exact(SCORES).item(), rel=1e-13)
 
 
-@every_loss
+@every_fixed_loss
 def test_the_gradient_of_a_first_full_batch_is_that_of_the_exact_objective(make):
     _, call, exact = make()
     scores = SCORES.clone().requires_grad_()
@@ -207,6 +219,36 @@ def test_a_small_temperature_does_not_overflow():
     assert torch.isfinite(views.grad).all()
 
 
+def test_robust_temperatures_find_the_exact_objective():
+    _, call, exact = robust()
+    values = [call(SCORES, INDEX).item() for _ in range(300)]
+    assert values[0] > values[-1] + 1e-4
+    assert values[-1] == pytest.approx(exact(SCORES).item(), rel=1e-5)
+
+
+def test_the_robust_loss_is_the_least_over_the_temperatures():
+    views = EMBEDDINGS.numpy().transpose(1, 0, 2)
+    own, parts = np.diag(similarities(views[0], views[1])), []
+    for view in (0, 1):
+        for i in range(ROWS):
+            near = np.concatenate([np.delete(similarities(views[view], views[k])[i], i) for k in (0, 1)]) - own[i]
+            found = minimize_scalar(
+                lambda tau, near=near: tau * (np.log(np.exp(near / tau).mean()) + 0.2), bounds=(0.01, 5.0)
+            )
+            parts.append(found.fun)
+    found = RobustContrastiveLoss(ROWS, radius=0.2).exact(*EMBEDDINGS.unbind(1)).item()
+    assert found == pytest.approx(np.mean(parts), abs=1e-9)
+
+
+def test_the_gradient_of_the_robust_loss_is_that_at_its_temperatures():
+    _, call, _ = robust()
+    scores = SCORES.clone().requires_grad_()
+    call(scores, INDEX).backward()
+    plain, fixed = SCORES.clone().requires_grad_(), contrastive()[1]
+    fixed(plain, INDEX).backward()
+    np.testing.assert_allclose(scores.grad.numpy(), plain.grad.numpy(), rtol=1e-12, atol=1e-14)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -216,6 +258,8 @@ def test_a_small_temperature_does_not_overflow():
         (lambda: NDCGLoss(RELEVANCE, QUERIES[:3]), r"queries must be a tensor of integers \(24,\), got \(3,\)"),
         (lambda: ListwiseLoss(RELEVANCE * math.nan, QUERIES), "relevance must be a tensor of finite relevances"),
         (lambda: ContrastiveLoss(3, tau=0.0), "tau must be positive, got 0.0"),
+        (lambda: RobustContrastiveLoss(3, radius=0.0), "radius must be positive, got 0.0"),
+        (lambda: RobustContrastiveLoss(3, radius=0.1, tau=0.001), r"tau must be at least the floor 0\.01, got 0\.001"),
         (lambda: ContrastiveLoss(3, negatives="all"), "negatives must be one of both, other, got 'all'"),
         (lambda: ContrastiveLoss(3)(torch.ones(2), torch.ones(2), INDEX[:2]), "first must be a tensor of embeddings"),
     ],
@@ -228,9 +272,10 @@ def test_what_is_wrong_is_refused(make, message):
 @pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")  # of the compiler itself
 @pytest.mark.slow
 @every_loss
-def test_a_compiled_loss_is_the_same(make):
+@pytest.mark.parametrize("backend", ["aot_eager_decomp_partition", "inductor"])
+def test_a_compiled_loss_is_the_same(make, backend):
     call, expected = make()[1], make()[1]
-    compiled = torch.compile(call, fullgraph=True)
+    compiled = torch.compile(call, fullgraph=True, backend=backend)
     for seed in range(3):
         rows = torch.tensor(np.random.default_rng(seed).choice(ROWS, 16, replace=False))
         found, plain = SCORES[rows].clone().requires_grad_(), SCORES[rows].clone().requires_grad_()
@@ -263,7 +308,7 @@ def compositional():
     return loss, lambda z, rows: loss(z, rows), lambda z: loss.exact(z)
 
 
-JOINT = (compositional, average_precision, ndcg, listwise, contrastive, bimodal)
+JOINT = (compositional, *MAKES, robust)
 
 
 def _process(rank, folder):

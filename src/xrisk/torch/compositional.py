@@ -1,17 +1,32 @@
 """Outer functions of means that a batch only estimates: one tracker for each inner function."""
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from xrisk.torch.across import joint, logged
 from xrisk.torch.checks import INTEGERS, index_of, is_finite, number
 from xrisk.torch.functions import LogMeanExp, block_value, check_outer
-from xrisk.torch.state import Stateful
+from xrisk.torch.state import Stateful, read_rows
 from xrisk.torch.tracking import Repeats, blend, repeat_mean, repeats, value_weight
 
 Tensor = torch.Tensor
+
+
+class Estimates(NamedTuple):
+    """The inner values of the rows of a batch, as their trackers estimate them."""
+
+    u: Tensor  # (B, width)
+    kept: Tensor  # (B, width) what the state becomes, in its own precision
+    seen: Tensor  # (B,) whether there is an estimate now
+    is_sound: Tensor  # whether all numbers are finite
+    may_write: Tensor  # (B,)
+    same: Repeats
+
+    def objective(self, value: Tensor, dtype: torch.dtype) -> Tensor:
+        """The value, or NaN if a number is not finite."""
+        return torch.where(self.is_sound, value.to(dtype), math.nan)
 
 
 class CompositionalLoss(Stateful):
@@ -112,16 +127,33 @@ class CompositionalLoss(Stateful):
         self, values: Tensor, index: Tensor, previous: Tensor | None = None, *, weight: Tensor, ranks: int
     ) -> Tensor:
         """The loss of the rows of all processes, with a weight (B,) on f of each; 0 says that a row is no estimate."""
-        same = repeats(index)
-        found, before, seen = values.detach(), self.u[index], self.seen[index]
-        u = self._tracked(before, seen, found, previous, same)
-        may_write = is_finite(values) & (weight != 0)
-        self._write(index, torch.where(may_write[:, None], u.to(before.dtype), before), seen | may_write)
-        share = _shares(weight, same, values.dtype)
-        value = (share * block_value(self.outer, u)).sum().to(values.dtype)
-        value = torch.where(is_finite(values), value, math.nan)
-        slopes = value_weight(self.outer, u, found).to(values.dtype)
-        return logged(value, (share[:, None] * slopes * values).sum(), ranks)
+        found = self.estimates(values.detach(), index, previous, is_block=weight != 0)
+        self.write(index, found)
+        share = shares(weight, found.same, values.dtype)
+        value = (share * block_value(self.outer, found.u)).sum()
+        slopes = value_weight(self.outer, found.u, values.detach()).to(values.dtype)
+        return logged(found.objective(value, values.dtype), (share[:, None] * slopes * values).sum(), ranks)
+
+    def estimates(
+        self, values: Tensor, index: Tensor, previous: Tensor | None = None, *, is_block: Tensor
+    ) -> Estimates:
+        """What the trackers of a batch become; nothing is written yet."""
+        same, before, seen = repeats(index), read_rows(self.u, index), read_rows(self.seen, index)
+        newest = repeat_mean(self.outer, values, same)
+        u = blend(self.outer, before, newest, self.track)
+        if previous is not None and self.correction is not None:
+            u = u + self.correction * (newest - repeat_mean(self.outer, previous, same))
+        u = torch.where(seen[:, None], u, newest)
+        kept = u.to(before.dtype)
+        is_sound = is_finite(values, kept)
+        may_write = is_sound & is_block
+        return Estimates(u, torch.where(may_write[:, None], kept, before), seen | may_write, is_sound, may_write, same)
+
+    def write(self, index: Tensor, found: Estimates) -> None:
+        """One write of each tensor: torch.compile loses the first of two. Rows of one index have equal values."""
+        if self.training:
+            self.u[index] = found.kept
+            self.seen[index] = found.seen
 
     def exact(self, values: Tensor, index: Tensor | None = None) -> Tensor:
         """The objective of a full set: mean over i of f(mean of the values of index i); by default one value each."""
@@ -130,21 +162,8 @@ class CompositionalLoss(Stateful):
         if index.dtype not in INTEGERS or index.shape != values.shape[:1]:
             raise ValueError(f"index must be integers of shape ({values.shape[0]},), got {tuple(index.shape)}")
         same = repeats(index.long())
-        share = _shares(torch.ones_like(index), same, values.dtype)
+        share = shares(torch.ones_like(index), same, values.dtype)
         return (share * block_value(self.outer, repeat_mean(self.outer, values, same))).sum()
-
-    def _tracked(self, before: Tensor, seen: Tensor, values: Tensor, previous: Tensor | None, same: Repeats) -> Tensor:
-        newest = repeat_mean(self.outer, values, same)
-        u = blend(self.outer, before, newest, self.track)
-        if previous is not None and self.correction is not None:
-            u = u + self.correction * (newest - repeat_mean(self.outer, previous, same))
-        return torch.where(seen[:, None], u, newest)
-
-    def _write(self, index: Tensor, u: Tensor, seen: Tensor) -> None:
-        """One write of each tensor: torch.compile loses the first of two, and rows of one index have equal values."""
-        if self.training:
-            self.u[index] = u
-            self.seen[index] = seen
 
     def _blocks(self, name: str, values: Any) -> Tensor:
         """Inner values (B, width), in single precision at least."""
@@ -158,7 +177,7 @@ class CompositionalLoss(Stateful):
         return blocks if blocks.dtype in (torch.float32, torch.float64) else blocks.float()
 
 
-def _shares(weight: Tensor, same: Repeats, dtype: torch.dtype) -> Tensor:
+def shares(weight: Tensor, same: Repeats, dtype: torch.dtype) -> Tensor:
     """Each row's part (B,) of a mean over the indices whose weight is not 0."""
     parts = (weight != 0).to(dtype) / same.size
     return weight * parts / parts.sum().clamp(min=1.0)
