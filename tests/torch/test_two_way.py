@@ -11,6 +11,7 @@ from tests.reference.staco import staco
 from tests.reference.tail_sonx import tail_sonx
 from tests.torch.linear import DOUBLE, Rows, assert_close, assert_states_close, descend, difference_quotients, gradient
 from xrisk.applications import two_way_partial_auc
+from xrisk.torch.proximal import ProximalPoint
 from xrisk.torch.two_way import TwoWayPartialAUCLoss
 from xrisk.torch.two_way_rules import PAUCIRule, SONXRule, SOTARule, SOTAsRule, STACORule
 
@@ -39,36 +40,35 @@ def test_staco_follows_its_twin(rows):
         assert_all_close((w, loss.s, loss.level), expected)
 
 
+def staged(rows, loss, lr, batches):
+    """Weights and state after each batch, in stages of 20, by `ProximalPoint` with γ = 10 and no penalty."""
+    w = torch.nn.Parameter(rows.weights().detach())
+    optimizer = ProximalPoint(torch.optim.SGD([w], lr=lr), gamma=10.0)
+    for t, (index, second) in enumerate(rows.batches(60, 1, 5, batches)):
+        if t in (20, 40):
+            optimizer.stage()
+            loss.stage()
+        w.grad = gradient(rows, loss, w, index, **({"second": second} if batches == 2 else {}))[1]
+        optimizer.step()
+        yield w, loss.s, loss.level, loss.y
+
+
 def test_staco_in_stages_follows_its_twin(rows):
-    loss, w, found = loss_of(rows, STACORule(gamma=10.0)), rows.weights(), []
+    rows.p.l2 = 0.0
+    found = staged(rows, loss_of(rows, STACORule(gamma=10.0)), 0.05, batches=2)
     options = {"step": 0.05, "blocks": 5, "adjoint": 0.1, "epoch": 20}
     twin = staco(rows.p, 60, np.random.default_rng(1), **options, **STEPS)
-    anchor = w.detach().clone()
-    for t, (index, second) in enumerate(rows.batches(60, 1, 5, batches=2)):
-        if t in (20, 40):
-            loss.stage()
-            anchor = torch.stack(found[-20:]).mean(0)
-            w.data.copy_(anchor)
-        grad = gradient(rows, loss, w, index, second=second)[1]
-        descend(rows, w, grad + 0.1 * (w.detach() - anchor), 0.05)
-        found.append(w.detach().clone())
-        assert_all_close((w, loss.s, loss.level), twin[t])
+    for state, expected in zip(found, twin, strict=True):
+        assert_all_close(state[:3], expected)
 
 
 def test_sota_follows_its_twin(rows):
-    loss, w, found = loss_of(rows, SOTARule(gamma=10.0)), rows.weights(), []
+    rows.p.l2 = 0.0
+    found = staged(rows, loss_of(rows, SOTARule(gamma=10.0)), 0.05 / (1.0 + 0.1 * 0.05), batches=1)
     options = {"step": 0.05, "blocks": 5, "strength": 0.1, "epoch": 20, "every": False}
     twin = sota(rows.p, 60, np.random.default_rng(1), **options, **STEPS)
-    anchor, step = w.detach().clone(), 0.05 / (1.0 + 0.1 * 0.05)
-    for t, (index, _) in enumerate(rows.batches(60, 1, 5)):
-        if t in (20, 40):
-            loss.stage()
-            anchor = torch.stack(found[-20:]).mean(0)
-            w.data.copy_(anchor)
-        grad = gradient(rows, loss, w, index)[1]
-        descend(rows, w, grad + 0.1 * (w.detach() - anchor), step)
-        found.append(w.detach().clone())
-        assert_all_close((w, loss.s, loss.level, loss.y), twin[t])
+    for state, expected in zip(found, twin, strict=True):
+        assert_all_close(state, expected)
 
 
 @pytest.mark.parametrize(("nu", "batches"), [(0.0, 1), (0.05, 2)])
@@ -310,6 +310,17 @@ def test_labels_of_other_rows_are_refused(rows):
         loss_of(rows)(torch.tensor([0.1, 0.2]), torch.tensor([0, 0]), torch.tensor([2, rows.n]))
 
 
+def test_a_missing_index_is_refused(rows):
+    with pytest.raises(TypeError, match="index must be the numbers of the rows in the data set, got None"):
+        loss_of(rows)(torch.tensor([0.1, 0.2]), torch.tensor([1, 0]))
+
+
+def test_scores_of_another_device_are_refused(rows):
+    loss = loss_of(rows).to("meta")
+    with pytest.raises(ValueError, match="scores must be on the device of the loss, meta, got cpu"):
+        loss(torch.tensor([0.1, 0.2]), torch.tensor([1, 0]), torch.tensor([2, rows.n]))
+
+
 def test_logits_are_refused_by_pauci(rows):
     with pytest.raises(ValueError, match=r"scores must be sigmoid outputs in \[0, 1\] for method='pauci', got -3"):
         loss_of(rows, "pauci")(torch.tensor([-3.0, 0.2]), torch.tensor([1, 0]), torch.tensor([2, rows.n]))
@@ -335,6 +346,10 @@ def test_a_stage_of_a_method_without_stages_is_refused(rows, method):
         ({"method": "adam"}, "method must be one of staco, sonx, sonex, sota, sota-s, pauci or a rule, got 'adam'"),
         ({"tail_step": -1.0}, "tail_step must be a finite number that is not negative, got -1.0"),
         ({"dtype": torch.float16}, "dtype must be torch.float32 or torch.float64, got torch.float16"),
+        ({"method": STACORule(gamma=0.0)}, "gamma must be a positive number, got 0.0"),
+        ({"method": SONXRule(track=2.0)}, r"track must be a number in \(0, 1\], got 2.0"),
+        ({"method": SOTAsRule(lam=0.0)}, "lam must be a positive number, got 0.0"),
+        ({"method": PAUCIRule(kappa=-1.0)}, "kappa must be a positive number, got -1.0"),
         ({"loss": "hinge"}, "loss must be a loss spec that does not increase with the margin, got 'hinge'"),
     ],
 )
@@ -359,7 +374,9 @@ def test_compiled_steps_are_those_of_eager_mode(rows, method, backend):
         return loss((rows.X[index] @ w).sigmoid(), rows.targets[index], index)
 
     compiled = torch.compile(step, fullgraph=True, backend=backend)
-    for index, _ in rows.batches(10, 1, 5):
+    for t, (index, _) in enumerate(rows.batches(10, 1, 5)):
+        for each in (eager, other):
+            each.dual_step, each.tail_step = 0.5 / (1 + t // 5), 0.05 / (1 + t // 5)
         values = [step(eager, w, index), compiled(other, w, index)]
         grads = [torch.autograd.grad(value, w)[0] for value in values]
         assert_close(*values)

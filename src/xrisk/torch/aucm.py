@@ -7,7 +7,17 @@ import torch
 from xrisk.functions.loss import SquaredHinge
 from xrisk.torch.across import joint, logged
 from xrisk.torch.checks import is_finite, is_positive, number, scores_of
-from xrisk.torch.pairs import over_pairs, pair_loss_of, places_of, shares_of, sides, state_dtype, step_size, taken
+from xrisk.torch.pairs import (
+    over_pairs,
+    pair_loss_of,
+    places_of,
+    same_device,
+    shares_of,
+    sides,
+    state_dtype,
+    step_size,
+    taken,
+)
 from xrisk.torch.snapshot import snapshot
 from xrisk.torch.state import Stateful
 
@@ -111,6 +121,7 @@ class AUCMLoss(Stateful):
     def forward(self, scores: torch.Tensor, targets: torch.Tensor, index: Any = None) -> torch.Tensor:
         """The saddle value of a batch, and its gradient; ``index`` is not used."""
         own = scores_of("scores", scores)
+        same_device(self.a, own)
         with torch.autocast(own.device.type, enabled=False):
             found = classes_of(own, targets, self.dtype, self.group)
             a, b, alpha = snapshot(self.a), snapshot(self.b), snapshot(self.alpha)

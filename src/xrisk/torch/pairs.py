@@ -126,7 +126,7 @@ class PairLoss(Stateful):
         self,
         scores: torch.Tensor,
         targets: torch.Tensor,
-        index: torch.Tensor,
+        index: torch.Tensor | None,
         second: torch.Tensor | None = None,
         previous: torch.Tensor | None = None,
     ) -> torch.Tensor:
@@ -162,6 +162,7 @@ class PairLoss(Stateful):
         return Sided(whole.values, whole.others[0], slot, chosen, rest.pop() if rest else None, whole.ranks)
 
     def _check_classes(self, index: torch.Tensor, outer: torch.Tensor) -> None:
+        same_device(self._slots, outer)
         differ = (self._slots[index] >= 0) != outer
         if bool(differ.any()):
             row = int(index[differ][0])
@@ -187,6 +188,12 @@ def state_dtype(dtype: Any) -> torch.dtype:
     return dtype
 
 
+def same_device(state: torch.Tensor, scores: torch.Tensor) -> None:
+    """Refuse scores of another device than the state's."""
+    if state.device != scores.device:
+        raise ValueError(f"scores must be on the device of the loss, {state.device}, got {scores.device}: loss.to(…)")
+
+
 def step_size(name: str, value: Any) -> float:
     """A step size; 0 keeps what it would change."""
     return number(name, value, 0.0, 1e30, "a finite number that is not negative")
@@ -207,27 +214,22 @@ def _shifted(loss: Any, shift: float, t: torch.Tensor) -> torch.Tensor:
 
 def pair_batch(sided: Sided, pair_loss: Callable[[torch.Tensor], torch.Tensor], sign: float) -> PairBatch:
     """The pairs of a batch; ``sign`` is that of the outer rows in a margin."""
-    second = sided.second
-    inner = ~sided.outer
-    over, under = places_of(sided.outer), places_of(inner)
+    over, under = places_of(sided.outer), places_of(~sided.outer)
     if over is None or under is None:
         over = under = None
-    outer, slot = taken(sided.outer, over), taken(sided.slot, over)
-    first = taken(inner if second is None else inner & ~second, under)
-    later = first if second is None else taken(inner & second, under)
-    is_pair = None if over is not None else outer[:, None] & taken(inner, under)[None, :]
-
-    def losses(scores: torch.Tensor) -> torch.Tensor:
-        margins = sign * (taken(scores, over)[:, None] - taken(scores, under)[None, :])
-        return pair_loss(margins if is_pair is None else torch.where(is_pair, margins, 0.0))
-
-    dtype = sided.scores.dtype
+    outer, slot, inner = taken(sided.outer, over), taken(sided.slot, over), taken(~sided.outer, under)
+    second = None if sided.second is None else taken(sided.second, under)
+    first, later = (inner, inner) if second is None else (inner & ~second, inner & second)
+    is_pair = None if over is not None else outer[:, None] & inner[None, :]
+    ahead, behind = taken(sided.scores, over), taken(sided.scores, under)
+    past = None if sided.previous is None else (taken(sided.previous, over), taken(sided.previous, under))
     same = (slot[:, None] == slot[None, :]) & outer[None, :]
+    dtype = ahead.dtype
     return PairBatch(
-        outer=taken(sided.scores, over),
-        inner=taken(sided.scores, under),
-        losses=losses(sided.scores),
-        past=None if sided.previous is None else losses(sided.previous),
+        outer=ahead,
+        inner=behind,
+        losses=_losses(ahead, behind, is_pair, pair_loss, sign),
+        past=None if past is None else _losses(*past, is_pair, pair_loss, sign),
         share=shares_of(outer, dtype),
         first=shares_of(first, dtype),
         second=shares_of(later, dtype),
@@ -238,6 +240,14 @@ def pair_batch(sided: Sided, pair_loss: Callable[[torch.Tensor], torch.Tensor], 
         has_pairs=outer.any() & first.any() & later.any(),
         is_finite=is_finite(sided.scores.detach()),
     )
+
+
+def _losses(
+    ahead: torch.Tensor, behind: torch.Tensor, is_pair: torch.Tensor | None, pair_loss: Any, sign: float
+) -> Any:
+    """Losses (S, B); the margins of rows that are no pair are 0, where no loss overflows."""
+    margins = sign * (ahead[:, None] - behind[None, :])
+    return pair_loss(margins if is_pair is None else torch.where(is_pair, margins, 0.0))
 
 
 def places_of(mask: torch.Tensor) -> torch.Tensor | None:

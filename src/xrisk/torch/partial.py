@@ -111,7 +111,12 @@ class PartialAUCLoss(PairLoss):
             self.keep_rows("s")
 
     def forward(
-        self, scores: torch.Tensor, targets: torch.Tensor, index: torch.Tensor, *, second: torch.Tensor | None = None
+        self,
+        scores: torch.Tensor,
+        targets: torch.Tensor,
+        index: torch.Tensor | None = None,
+        *,
+        second: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """The objective's estimate from a batch; ``second`` names the rows of a second batch of negatives."""
         return self.compute(scores, targets, index, second)

@@ -82,7 +82,12 @@ class PNormPushLoss(PairLoss):
         self.keep_rows("seen", dtype=torch.bool)
 
     def forward(
-        self, scores: torch.Tensor, targets: torch.Tensor, index: torch.Tensor, *, second: torch.Tensor | None = None
+        self,
+        scores: torch.Tensor,
+        targets: torch.Tensor,
+        index: torch.Tensor | None = None,
+        *,
+        second: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """The objective's estimate from a batch, and its gradient."""
         return self.compute(scores, targets, index, second)
@@ -159,7 +164,7 @@ class TopPushLoss(PairLoss):
         self.tail_step = step_size("tail_step", tail_step)
         self.keep_rows("s")
 
-    def forward(self, scores: torch.Tensor, targets: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    def forward(self, scores: torch.Tensor, targets: torch.Tensor, index: torch.Tensor | None = None) -> torch.Tensor:
         """The objective's estimate from a batch, and its gradient."""
         return self.compute(scores, targets, index)
 

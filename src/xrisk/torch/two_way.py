@@ -133,7 +133,7 @@ class TwoWayPartialAUCLoss(PairLoss):
         self,
         scores: torch.Tensor,
         targets: torch.Tensor,
-        index: torch.Tensor,
+        index: torch.Tensor | None = None,
         *,
         second: torch.Tensor | None = None,
         previous: torch.Tensor | None = None,

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.nn.functional import softplus
 
+from xrisk.torch.checks import number
 from xrisk.torch.pairs import PairBatch, PairLoss, Update
 
 
@@ -96,6 +97,9 @@ class SONXRule(NamedTuple):
 
     def prepare(self, loss: PairLoss) -> None:
         """What is kept."""
+        number("track", self.track, 1e-12, 1.0, "a number in (0, 1]")
+        number("correction", self.correction, 0.0, 1e30, "a finite number that is not negative")
+        number("nu", self.nu, 0.0, 1e30, "a finite number that is not negative")
         loss.keep_rows("u")
         loss.keep_rows("s", fill=loss.threshold)
         loss.keep_rows("touched", fill=-1, dtype=torch.int64)
@@ -147,6 +151,10 @@ class SOTAsRule(NamedTuple):
 
     def prepare(self, loss: PairLoss) -> None:
         """What is kept."""
+        for name in ("lam", "outer_lam"):
+            number(name, getattr(self, name), 1e-30, 1e30, "a positive number")
+        for name in ("track", "outer_track"):
+            number(name, getattr(self, name), 1e-12, 1.0, "a number in (0, 1]")
         loss.keep_rows("log_u")
         loss.keep_rows("seen", dtype=torch.bool)
         loss.keep_numbers("log_v")
@@ -179,6 +187,8 @@ class PAUCIRule(NamedTuple):
 
     def prepare(self, loss: PairLoss) -> None:
         """What is kept."""
+        number("kappa", self.kappa, 1e-30, 1e30, "a positive number")
+        number("omega", self.omega, 0.0, 1e30, "a finite number that is not negative")
         first = [0.5, 0.5, 0.5, 0.5, 0.0, 0.0]
         loss.keep("minimised", torch.tensor(first, dtype=loss.dtype, device=loss.batches_without_pairs.device))
         loss.keep_numbers("maximised", fill=1.0)
@@ -275,8 +285,7 @@ def keep_thresholds(loss: PairLoss, gamma: float | None) -> None:
     loss.keep_rows("s", fill=loss.threshold)
     loss.keep_numbers("level", fill=loss.threshold)
     if gamma is not None:
-        if not gamma > 0.0:
-            raise ValueError(f"gamma must be positive, got {gamma!r}")
+        number("gamma", gamma, 1e-30, 1e30, "a positive number")
         loss.keep_rows("s_bar", fill=loss.threshold)
         loss.keep_rows("s_sum")
         loss.keep_rows("touched", dtype=torch.int64)
