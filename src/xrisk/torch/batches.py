@@ -190,10 +190,10 @@ def whole(name: str, value: Any, least: int) -> int:
     return int(value)
 
 
-def fitting(name: str, value: Any, least: int, there_are: int, what: str) -> int:
+def fitting(name: str, value: Any, least: int, available: int, what: str) -> int:
     """A size of at most as many as there are."""
-    if whole(name, value, least) > there_are:
-        raise ValueError(f"{name} must be at most the {there_are} {what} of the training set, got {value}")
+    if whole(name, value, least) > available:
+        raise ValueError(f"{name} must be at most the {available} {what} of the training set, got {value}")
     return int(value)
 
 
