@@ -14,6 +14,7 @@ from xrisk.torch.batches import ClassBatches as ClassBatches
 from xrisk.torch.batches import GroupBatches as GroupBatches
 from xrisk.torch.compositional import CompositionalLoss as CompositionalLoss
 from xrisk.torch.contrastive import ContrastiveLoss as ContrastiveLoss
+from xrisk.torch.contrastive import RobustContrastiveLoss as RobustContrastiveLoss
 from xrisk.torch.dro import DROLoss as DROLoss
 from xrisk.torch.functions import Discount as Discount
 from xrisk.torch.functions import LogMeanExp as LogMeanExp
