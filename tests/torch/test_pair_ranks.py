@@ -65,19 +65,10 @@ def train_all(rank, ranks, sharing, names):
     return {f"{name}.{key}": each for name in names for key, each in train(rank, ranks, name, sharing).items()}
 
 
-def compare(folder, sharing, names):
-    """Two processes agree bit for bit, and with one process up to rounding."""
-    first, second = on_ranks(2, train_all, folder, sharing, names)
-    assert [name for name in first if not torch.equal(first[name], second[name])] == []
-    for name, expected in train_all(0, 1, sharing, names).items():
-        np.testing.assert_allclose(first[name], expected, rtol=1e-10, atol=1e-10, err_msg=name)
-
-
-def test_two_processes_with_a_class_each_equal_one_with_the_joint_batch(tmp_path):
-    compare(tmp_path, "classes", ("staco", "aucm"))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("sharing", ["classes", "even", "uneven", "empty"])
 def test_two_processes_equal_one_with_the_joint_batch(sharing, tmp_path):
-    compare(tmp_path, sharing, tuple(LOSSES))
+    first, second = on_ranks(2, train_all, tmp_path, sharing, tuple(LOSSES))
+    assert [name for name in first if not torch.equal(first[name], second[name])] == []
+    for name, expected in train_all(0, 1, sharing, tuple(LOSSES)).items():
+        np.testing.assert_allclose(first[name], expected, rtol=1e-10, atol=1e-10, err_msg=name)

@@ -1,5 +1,8 @@
 """Two-way partial AUC in PyTorch follows the naive twins."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -15,6 +18,7 @@ from xrisk.torch.proximal import ProximalPoint
 from xrisk.torch.two_way import TwoWayPartialAUCLoss
 from xrisk.torch.two_way_rules import PAUCIRule, SONXRule, SOTARule, SOTAsRule, STACORule
 
+METHODS = ["staco", "sonx", "sonex", "sota", "sota-s", "pauci", STACORule(gamma=10.0), SOTARule(gamma=10.0)]
 STEPS = {"dual_step": 0.5, "tail_step": 0.05, "threshold_step": 0.05}
 
 
@@ -173,6 +177,22 @@ def test_the_exact_value_is_that_of_the_problem(rows, min_tpr, max_fpr):
     assert loss.exact(rows.X @ rows.weights(), rows.targets) == pytest.approx(problem.value(rows.p.x0), rel=1e-12)
 
 
+def test_chunks_add_up(rows, monkeypatch):
+    loss, scores = loss_of(rows), rows.X @ rows.weights()
+    whole = loss.exact(scores, rows.targets)
+    monkeypatch.setattr("xrisk.torch.pairs.CHUNK", 40)
+    assert loss.exact(scores, rows.targets) == pytest.approx(whole, rel=1e-12)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_copy_has_a_state_of_its_own(rows, method):
+    loss, w = begun(rows, method)
+    before, other = state_of(loss), pickle.loads(pickle.dumps(copy.deepcopy(loss)))
+    for index, _ in rows.batches(3, 2, 5):
+        other((rows.X[index] @ w).sigmoid(), rows.targets[index], index)
+    assert_same_state(state_of(loss), before)
+
+
 def test_a_margin_scales_the_problem(rows):
     problem = two_way_partial_auc(rows.X.numpy(), rows.y, min_tpr=0.5, max_fpr=0.5)
     loss = TwoWayPartialAUCLoss(rows.targets, min_tpr=0.5, max_fpr=0.5, margin=0.5)
@@ -187,9 +207,6 @@ def state_of(loss):
 def assert_same_state(found, expected, but=()):
     for name in set(expected) - set(but):
         assert torch.equal(found[name], expected[name]), name
-
-
-METHODS = ["staco", "sonx", "sonex", "sota", "sota-s", "pauci", STACORule(gamma=10.0), SOTARule(gamma=10.0)]
 
 
 def begun(rows, method):
