@@ -8,7 +8,8 @@ import torch
 from xrisk.torch.across import joint, logged
 from xrisk.torch.checks import INTEGERS, index_of, is_finite, number
 from xrisk.torch.functions import LogMeanExp, block_value, check_outer
-from xrisk.torch.state import Stateful, read_rows
+from xrisk.torch.snapshot import snapshot
+from xrisk.torch.state import Stateful
 from xrisk.torch.tracking import Repeats, blend, repeat_mean, repeats, value_weight
 
 Tensor = torch.Tensor
@@ -138,7 +139,7 @@ class CompositionalLoss(Stateful):
         self, values: Tensor, index: Tensor, previous: Tensor | None = None, *, is_block: Tensor
     ) -> Estimates:
         """What the trackers of a batch become; nothing is written yet."""
-        same, before, seen = repeats(index), read_rows(self.u, index), read_rows(self.seen, index)
+        same, before, seen = repeats(index), snapshot(self.u[index]), snapshot(self.seen[index])
         newest = repeat_mean(self.outer, values, same)
         u = blend(self.outer, before, newest, self.track)
         if previous is not None and self.correction is not None:

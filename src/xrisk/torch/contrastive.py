@@ -11,7 +11,8 @@ from xrisk.torch.checks import number
 from xrisk.torch.compositional import CompositionalLoss, Estimates, shares
 from xrisk.torch.functions import LogMeanExp
 from xrisk.torch.negatives import Anchors, all_anchors, batch_anchors, log_mean, tilted_mean, views_of
-from xrisk.torch.state import Stateful, read_rows
+from xrisk.torch.snapshot import snapshot
+from xrisk.torch.state import Stateful
 from xrisk.torch.tracking import repeat_mean, value_weight
 
 Tensor = torch.Tensor
@@ -150,7 +151,7 @@ class RobustContrastiveLoss(Stateful):
         """The loss of the embeddings (B, d) of two views of each row and the numbers of the rows."""
         sums = self.sums
         anchors = batch_anchors(first, second, index, sums.u.shape[0], self.views, sums.group)
-        tau = read_rows(self.taus, anchors.rows)
+        tau = snapshot(self.taus[anchors.rows])
         scaled = anchors.near / tau.to(anchors.near.dtype)[..., None]
         values = log_mean(scaled, anchors.chosen)
         found = sums.estimates(values.detach(), anchors.rows, is_block=anchors.is_block)
@@ -166,7 +167,7 @@ class RobustContrastiveLoss(Stateful):
         """One write of each tensor, from the gradients (B, 2) of the temperatures."""
         if not self.training:
             return
-        before, tau = read_rows(self.slopes, anchors.rows), read_rows(self.taus, anchors.rows)
+        before, tau = snapshot(self.slopes[anchors.rows]), snapshot(self.taus[anchors.rows])
         mean = repeat_mean(Identity(), newest.to(before.dtype), found.same)
         slope = before + self.tau_momentum * (mean - before)
         moved = (tau - self.tau_step * slope).clamp(min=self.floor)

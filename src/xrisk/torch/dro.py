@@ -11,6 +11,7 @@ from xrisk.functions.worst_case import worst_case
 from xrisk.torch.across import joint, logged
 from xrisk.torch.checks import is_finite, number, scores_of
 from xrisk.torch.risks import chi_ball_level
+from xrisk.torch.snapshot import snapshot
 from xrisk.torch.state import Stateful
 
 
@@ -257,7 +258,7 @@ class DROLoss(Stateful):
                 v, before = batch.values.detach().double(), batch.others[0].double()
                 step = self.update(self._dual(), v, before, self.numbers)
                 self._write(step.dual, is_finite(v, before))
-            carrier = (step.weights.to(values.dtype) * batch.values).sum()
+            carrier = (snapshot(step.weights).to(values.dtype) * batch.values).sum()
             return logged(step.value[0].to(values.dtype), carrier, batch.ranks)
 
     def exact(self, values: Tensor) -> Tensor:

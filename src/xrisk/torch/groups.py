@@ -11,6 +11,7 @@ from xrisk.torch.across import joint, logged
 from xrisk.torch.checks import index_of, is_finite, number, scores_of
 from xrisk.torch.functions import outer_prox, outer_slope
 from xrisk.torch.risks import first_dual, learns_threshold, risk_of, risk_threshold, risk_value
+from xrisk.torch.snapshot import snapshot
 from xrisk.torch.state import Stateful
 
 
@@ -210,7 +211,7 @@ class GroupDROLoss(Stateful):
                 self._write(new, is_finite(batch.values.detach(), batch.others[1]) & seen.present.any())
                 shares = new.duals / (counts.clamp(min=1) * seen.present.sum().clamp(min=1))
                 value = risk_value(self.form.risk, new.tracked, new.seen)
-            carrier = (shares[batch.others[0]].to(values.dtype) * batch.values).sum()
+            carrier = (snapshot(shares[batch.others[0]]).to(values.dtype) * batch.values).sum()
             return logged(value[0].to(values.dtype), carrier, batch.ranks)
 
     def exact(self, values: Tensor, groups: Tensor) -> Tensor:

@@ -5,25 +5,6 @@ from typing import Any
 import torch
 
 
-@torch.library.custom_op("xrisk::read_rows", mutates_args=())
-def _read_rows(state: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-    return state[index]
-
-
-@_read_rows.register_fake
-def _(state: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-    return state.new_empty((index.shape[0], *state.shape[1:]))
-
-
-def read_rows(state: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-    """``state[index]``, for a loss that writes the state and has a gradient that depends on what was read.
-
-    To save memory, the compiler computes plain indexing once more in the backward pass, and finds what was written
-    meanwhile: the gradient is then silently wrong. It never repeats an operator that it does not know.
-    """
-    return _read_rows(state, index) if torch.compiler.is_compiling() else state[index]
-
-
 class Stateful(torch.nn.Module):
     """A module that keeps tensors which are neither parameters nor buffers.
 
