@@ -21,6 +21,7 @@ compile
 lanes
 registry  files
 functions  data
+torch
 inner
 problem
 certificate
