@@ -25,7 +25,7 @@ class Trackers(NamedTuple):
     threshold_before: Tensor  # (1,) the threshold of the batch before
 
 
-class Rates(NamedTuple):
+class TrackRates(NamedTuple):
     """The numbers of a method."""
 
     track: float
@@ -35,7 +35,7 @@ class Rates(NamedTuple):
     dual_step: float
 
 
-class Form(NamedTuple):
+class RiskForm(NamedTuple):
     """ρ(u) = min over c of c + mean f(uᵢ − c) of n values."""
 
     risk: Any
@@ -50,26 +50,26 @@ class Seen(NamedTuple):
     present: Tensor  # (n,) whether a group has a row
 
 
-Slopes = Callable[[Trackers, Trackers, Seen, Form, Rates], Tensor]
+Slopes = Callable[[Trackers, Trackers, Seen, RiskForm, TrackRates], Tensor]
 
 
-def new_slopes(old: Trackers, new: Trackers, seen: Seen, form: Form, rates: Rates) -> Tensor:
+def new_slopes(old: Trackers, new: Trackers, seen: Seen, form: RiskForm, rates: TrackRates) -> Tensor:
     """f′(uᵢ − c) at the updated trackers."""
     return outer_slope(form.outer, new.tracked - _threshold(new, new.threshold, form))
 
 
-def old_slopes(old: Trackers, new: Trackers, seen: Seen, form: Form, rates: Rates) -> Tensor:
+def old_slopes(old: Trackers, new: Trackers, seen: Seen, form: RiskForm, rates: TrackRates) -> Tensor:
     """f′(uᵢ − c) at the trackers before the update, which do not depend on the batch; the first value is both."""
     known = new._replace(tracked=torch.where(old.seen, old.tracked, new.tracked))
     return outer_slope(form.outer, known.tracked - _threshold(known, new.threshold, form))
 
 
-def smoothed_slopes(old: Trackers, new: Trackers, seen: Seen, form: Form, rates: Rates) -> Tensor:
+def smoothed_slopes(old: Trackers, new: Trackers, seen: Seen, form: RiskForm, rates: TrackRates) -> Tensor:
     """∇f_ν(uᵢ − c) = argmax y(uᵢ − c) − f*(y) − (ν/2)y²."""
     return outer_prox(form.outer, new.tracked - _threshold(new, new.threshold, form), rates.nu)[1]
 
 
-def dual_slopes(old: Trackers, new: Trackers, seen: Seen, form: Form, rates: Rates) -> Tensor:
+def dual_slopes(old: Trackers, new: Trackers, seen: Seen, form: RiskForm, rates: TrackRates) -> Tensor:
     """argmax yg̃ᵢ − f*(y) − (τ/2)(y − yᵢ)², g̃ᵢ the extrapolated value of the batch less the threshold."""
     u, tau = seen.means - _threshold(new, new.threshold, form), 1.0 / rates.dual_step
     if rates.theta > 0.0:
@@ -77,7 +77,7 @@ def dual_slopes(old: Trackers, new: Trackers, seen: Seen, form: Form, rates: Rat
     return outer_prox(form.outer, u + tau * old.duals, tau)[1]
 
 
-def _threshold(known: Trackers, learned: Tensor, form: Form) -> Tensor:
+def _threshold(known: Trackers, learned: Tensor, form: RiskForm) -> Tensor:
     """c as it is learned, or the best one for what is tracked."""
     return learned if learns_threshold(form.risk) else risk_threshold(form.risk, known.tracked, known.seen)
 
@@ -187,7 +187,7 @@ class GroupDROLoss(Stateful):
         super().__init__()
         n = group_count(groups)
         risk = risk_of(divergence, alpha, lam)
-        self.form = Form(risk, risk_outer(risk, n))
+        self.form = RiskForm(risk, risk_outer(risk, n))
         if method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}")
         self.method, self.group = method, group
@@ -266,7 +266,7 @@ class GroupDROLoss(Stateful):
                 mine.copy_(value)
 
 
-def filtered(u: Tensor, seen: Seen, rates: Rates, method: Method) -> Tensor:
+def filtered(u: Tensor, seen: Seen, rates: TrackRates, method: Method) -> Tensor:
     """(1 − γ)u + γR(w_t) + γ′(R(w_t) − R(w_{t−1}))."""
     correction = rates.correction if method.corrects else rates.track * rates.theta if method.extrapolates else 0.0
     moved = u + rates.track * (seen.means - u)
@@ -301,9 +301,9 @@ def group_count(groups: Any) -> int:
     return int(counts.shape[0])
 
 
-def rates_of(track: float, correction: float, theta: float, nu: float, dual_step: float) -> Rates:
+def rates_of(track: float, correction: float, theta: float, nu: float, dual_step: float) -> TrackRates:
     """The numbers of a method, checked."""
-    return Rates(
+    return TrackRates(
         number("track", track, 1e-12, 1.0, "above 0 and at most 1"),
         number("correction", correction, 0.0, 1e300, "a number of at least 0"),
         number("theta", theta, 0.0, 1.0, "between 0 and 1"),

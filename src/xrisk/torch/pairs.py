@@ -16,7 +16,7 @@ from xrisk.torch.state import Stateful
 CHUNK = 2**22  # pairs in memory at a time
 
 
-class PairBatch(NamedTuple):
+class JointPairs(NamedTuple):
     """All pairs of an outer and an inner row of a batch.
 
     The indexed form has the S outer and the B inner rows. The masked form has all rows on both sides, with shares of 0
@@ -110,7 +110,7 @@ class PairLoss(Stateful):
         for name in names:
             self.keep(name, torch.full((1,), fill, dtype=dtype or self.dtype, device=self._slots.device))
 
-    def rows(self, name: str, pairs: PairBatch) -> torch.Tensor:
+    def rows(self, name: str, pairs: JointPairs) -> torch.Tensor:
         """What is kept for the outer rows of a batch (S,)."""
         return snapshot(self._kept[name][pairs.slot])
 
@@ -118,7 +118,7 @@ class PairLoss(Stateful):
         """What is kept for all rows together."""
         return snapshot(self._kept[name])
 
-    def update(self, pairs: PairBatch) -> Update:
+    def update(self, pairs: JointPairs) -> Update:
         """What a batch leads to."""
         raise NotImplementedError
 
@@ -169,7 +169,7 @@ class PairLoss(Stateful):
             raise ValueError(f"targets must be those of the data set, got the other class for row {row}")
 
     @torch.no_grad()
-    def _write(self, pairs: PairBatch, update: Update) -> None:
+    def _write(self, pairs: JointPairs, update: Update) -> None:
         """Each tensor is read and written once: torch.compile 2.13 miscompiles reads after writes in place."""
         slot, may_write = pairs.slot[pairs.head], pairs.has_pairs & pairs.is_finite
         for name, new in update.rows.items():
@@ -212,7 +212,7 @@ def _shifted(loss: Any, shift: float, t: torch.Tensor) -> torch.Tensor:
     return loss_value(loss, t + shift, 1.0)
 
 
-def pair_batch(sided: Sided, pair_loss: Callable[[torch.Tensor], torch.Tensor], sign: float) -> PairBatch:
+def pair_batch(sided: Sided, pair_loss: Callable[[torch.Tensor], torch.Tensor], sign: float) -> JointPairs:
     """The pairs of a batch; ``sign`` is that of the outer rows in a margin."""
     over, under = places_of(sided.outer), places_of(~sided.outer)
     if over is None or under is None:
@@ -225,7 +225,7 @@ def pair_batch(sided: Sided, pair_loss: Callable[[torch.Tensor], torch.Tensor], 
     past = None if sided.previous is None else (taken(sided.previous, over), taken(sided.previous, under))
     same = (slot[:, None] == slot[None, :]) & outer[None, :]
     dtype = ahead.dtype
-    return PairBatch(
+    return JointPairs(
         outer=ahead,
         inner=behind,
         losses=_losses(ahead, behind, is_pair, pair_loss, sign),

@@ -6,7 +6,7 @@ import torch
 
 from xrisk.functions.loss import SquaredHinge
 from xrisk.torch.checks import number
-from xrisk.torch.pairs import PairBatch, PairLoss, Update, hardest_pairs, highest, lowest, over_pairs, sides, step_size
+from xrisk.torch.pairs import JointPairs, PairLoss, Update, hardest_pairs, highest, lowest, over_pairs, sides, step_size
 from xrisk.torch.two_way_rules import log_mean, soft_carrier, tail_slopes, tail_values, tracked_log
 
 SQUARED_HINGE = SquaredHinge()
@@ -121,20 +121,20 @@ class PartialAUCLoss(PairLoss):
         """The objective's estimate from a batch; ``second`` names the rows of a second batch of negatives."""
         return self.compute(scores, targets, index, second)
 
-    def update(self, pairs: PairBatch) -> Update:
+    def update(self, pairs: JointPairs) -> Update:
         """What a batch leads to."""
         if self.strength is not None:
             return self._soft(pairs, self.strength)
         return self._worst_positives(pairs) if self.min_tpr != 0.0 else self._worst_negatives(pairs)
 
-    def _worst_negatives(self, pairs: PairBatch) -> Update:
+    def _worst_negatives(self, pairs: JointPairs) -> Update:
         """SOPA."""
         s = self.rows("s", pairs)
         g = tail_values(pairs.values, s, pairs.first, self.theta1)
         slope, carrier = tail_slopes(pairs, s, torch.ones_like(s), self.theta1)
         return Update(pairs.share @ g, carrier, {"s": s - self.tail_step * slope}, {})
 
-    def _worst_positives(self, pairs: PairBatch) -> Update:
+    def _worst_positives(self, pairs: JointPairs) -> Update:
         """Primal and dual steps, without thresholds of negatives."""
         y, level = self.rows("y", pairs), self.numbers("level")
         means = pairs.values @ pairs.first
@@ -145,7 +145,7 @@ class PartialAUCLoss(PairLoss):
         level_new = level - self.threshold_step * (1.0 - pairs.share @ y_new / self.theta0)
         return Update(value, carrier, {"y": y_new}, {"level": level_new})
 
-    def _soft(self, pairs: PairBatch, strength: float) -> Update:
+    def _soft(self, pairs: JointPairs, strength: float) -> Update:
         """SOPA-s."""
         log_u = tracked_log(self, pairs, strength, self.track)
         carrier = soft_carrier(pairs, strength, -log_u)

@@ -6,7 +6,7 @@ import torch
 
 from xrisk.functions.loss import ExponentialLoss, SquaredHinge
 from xrisk.torch.checks import number
-from xrisk.torch.pairs import PairBatch, PairLoss, Update, hardest_pairs, over_pairs, sides, step_size
+from xrisk.torch.pairs import JointPairs, PairLoss, Update, hardest_pairs, over_pairs, sides, step_size
 from xrisk.torch.two_way_rules import tail_slopes, tail_values
 
 EXPONENTIAL, SQUARED_HINGE = ExponentialLoss(), SquaredHinge()
@@ -92,7 +92,7 @@ class PNormPushLoss(PairLoss):
         """The objective's estimate from a batch, and its gradient."""
         return self.compute(scores, targets, index, second)
 
-    def update(self, pairs: PairBatch) -> Update:
+    def update(self, pairs: JointPairs) -> Update:
         """What a batch leads to."""
         g, old = pairs.average @ (pairs.values @ pairs.first), self.rows("u", pairs)
         u = torch.where(self.rows("seen", pairs), old + self.track * (g - old), g)
@@ -168,7 +168,7 @@ class TopPushLoss(PairLoss):
         """The objective's estimate from a batch, and its gradient."""
         return self.compute(scores, targets, index)
 
-    def update(self, pairs: PairBatch) -> Update:
+    def update(self, pairs: JointPairs) -> Update:
         """What a batch leads to."""
         s, theta1 = self.rows("s", pairs), 1.0 / self.negatives
         slope, carrier = tail_slopes(pairs, s, torch.ones_like(s), theta1)

@@ -7,7 +7,7 @@ import torch
 from xrisk.functions.loss import SquaredHinge
 from xrisk.torch.checks import number
 from xrisk.torch.pairs import (
-    PairBatch,
+    JointPairs,
     PairLoss,
     Update,
     hardest_pairs,
@@ -141,7 +141,7 @@ class TwoWayPartialAUCLoss(PairLoss):
         """The objective's estimate from a batch; ``previous``, for a correction: its scores at the weights before."""
         return self.compute(scores, targets, index, second, previous)
 
-    def update(self, pairs: PairBatch) -> Update:
+    def update(self, pairs: JointPairs) -> Update:
         """What a batch leads to."""
         return self.rule.update(self, pairs)
 

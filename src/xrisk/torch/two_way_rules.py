@@ -7,7 +7,7 @@ import torch
 from torch.nn.functional import softplus
 
 from xrisk.torch.checks import number
-from xrisk.torch.pairs import PairBatch, PairLoss, Update
+from xrisk.torch.pairs import JointPairs, PairLoss, Update
 
 
 class STACORule(NamedTuple):
@@ -23,7 +23,7 @@ class STACORule(NamedTuple):
         loss.keep_rows("y", fill=1.0)
         keep_thresholds(loss, self.gamma)
 
-    def update(self, loss: Any, pairs: PairBatch) -> Update:
+    def update(self, loss: Any, pairs: JointPairs) -> Update:
         """The steps of a batch; with one batch of negatives, gradients have the duals from before it."""
         y, s, level = loss.rows("y", pairs), loss.rows("s", pairs), loss.numbers("level")
         g = tail_values(pairs.values, s, pairs.first, loss.theta1)
@@ -62,7 +62,7 @@ class SOTARule(NamedTuple):
             loss.keep_rows("y_sum")
             loss.keep("level_bar", loss.level.clone())
 
-    def update(self, loss: Any, pairs: PairBatch) -> Update:
+    def update(self, loss: Any, pairs: JointPairs) -> Update:
         """The steps of a batch."""
         y, s, level = loss.rows("y", pairs), loss.rows("s", pairs), loss.numbers("level")
         g = tail_values(pairs.values, s, pairs.first, loss.theta1)
@@ -108,7 +108,7 @@ class SONXRule(NamedTuple):
         if self.correction > 0.0:
             loss.keep_rows("s_before", fill=loss.threshold)
 
-    def update(self, loss: Any, pairs: PairBatch) -> Update:
+    def update(self, loss: Any, pairs: JointPairs) -> Update:
         """The steps of a batch; SONX weights by the uᵢ from before it, SONEX by the new ones of two batches."""
         s, level, is_new = loss.rows("s", pairs), loss.numbers("level"), loss.rows("touched", pairs) < 0
         g = pairs.average @ tail_values(pairs.values, s, pairs.first, loss.theta1)
@@ -126,7 +126,7 @@ class SONXRule(NamedTuple):
         value = (level + pairs.share @ (d * (u - level))).squeeze()
         return Update(value, carrier, rows, {"level": level_new, "t": loss.t + 1})
 
-    def _corrected(self, loss: Any, pairs: PairBatch, g: torch.Tensor, s: torch.Tensor, is_new: Any) -> Any:
+    def _corrected(self, loss: Any, pairs: JointPairs, g: torch.Tensor, s: torch.Tensor, is_new: Any) -> Any:
         """γ′ (gᵢ now − gᵢ at the weights and the threshold before)."""
         if self.correction == 0.0 or (pairs.past is None and not loss.training):
             return 0.0
@@ -160,7 +160,7 @@ class SOTAsRule(NamedTuple):
         loss.keep_numbers("log_v")
         loss.keep_numbers("started", dtype=torch.bool)
 
-    def update(self, loss: Any, pairs: PairBatch) -> Update:
+    def update(self, loss: Any, pairs: JointPairs) -> Update:
         """The averages first, then the weights of the pairs."""
         power = self.lam / self.outer_lam
         log_u = tracked_log(loss, pairs, self.lam, self.track)
@@ -193,7 +193,7 @@ class PAUCIRule(NamedTuple):
         loss.keep("minimised", torch.tensor(first, dtype=loss.dtype, device=loss.batches_without_pairs.device))
         loss.keep_numbers("maximised", fill=1.0)
 
-    def update(self, loss: Any, pairs: PairBatch) -> Update:
+    def update(self, loss: Any, pairs: JointPairs) -> Update:
         """Steps in a, b, s, s₂, θ_a, θ_b and γ at the point before them."""
         refuse_logits(pairs)
         x, gamma = loss.numbers("minimised"), loss.numbers("maximised")
@@ -229,7 +229,7 @@ RULES = {
 }
 
 
-def refuse_logits(pairs: PairBatch) -> None:
+def refuse_logits(pairs: JointPairs) -> None:
     """Refuse scores that are no sigmoid outputs."""
     if torch.compiler.is_compiling():
         return
@@ -246,7 +246,7 @@ def tail_values(values: torch.Tensor, s: torch.Tensor, first: torch.Tensor, thet
 
 
 def tail_slopes(
-    pairs: PairBatch, s: torch.Tensor, weight: torch.Tensor, theta1: float
+    pairs: JointPairs, s: torch.Tensor, weight: torch.Tensor, theta1: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """∂gᵢ/∂sᵢ (S,), and the scalar whose gradient is the mean of weightᵢ ∂gᵢ/∂w."""
     hit = (pairs.values > s[:, None]).to(s.dtype) * pairs.second
@@ -267,13 +267,13 @@ def log_mean(x: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
     return torch.where(found > -torch.inf, found, 0.0)
 
 
-def tracked_log(loss: Any, pairs: PairBatch, lam: float, track: float) -> torch.Tensor:
+def tracked_log(loss: Any, pairs: JointPairs, lam: float, track: float) -> torch.Tensor:
     """log uᵢ after the batch, uᵢ the moving average of meanⱼ exp(ℓᵢⱼ/λ); the first batch initialises it."""
     now = log_mean(log_mean(pairs.values / lam, pairs.first)[None, :], pairs.average)
     return torch.where(loss.rows("seen", pairs), log_average(loss.rows("log_u", pairs), now, track), now)
 
 
-def soft_carrier(pairs: PairBatch, lam: float, log_scale: torch.Tensor) -> torch.Tensor:
+def soft_carrier(pairs: JointPairs, lam: float, log_scale: torch.Tensor) -> torch.Tensor:
     """Mean of exp(ℓᵢⱼ/λ) exp(log_scaleᵢ) ℓᵢⱼ, the exponentials as constants."""
     share = pairs.share[:, None] * pairs.second
     weight = torch.where(share > 0.0, share * torch.exp(pairs.values / lam + log_scale[:, None]), 0.0)
@@ -294,7 +294,7 @@ def keep_thresholds(loss: PairLoss, gamma: float | None) -> None:
 
 
 def staged(
-    loss: Any, gamma: float | None, pairs: PairBatch, names: tuple[str, ...], level: torch.Tensor
+    loss: Any, gamma: float | None, pairs: JointPairs, names: tuple[str, ...], level: torch.Tensor
 ) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
     """Sums over the stage of what is about to change; what is not sampled stays, and is added when it changes."""
     if gamma is None:
