@@ -1,5 +1,6 @@
 """Samplers of batches for `torch.utils.data.DataLoader`: batch t depends on the seed and on t alone."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,7 +9,7 @@ import torch
 import torch.distributed as dist
 
 
-class Numbered:
+class Numbered(ABC):
     """Batches 0, 1, 2, … of which ``steps`` make an epoch; a new iterator goes on where the last one stopped.
 
     What a batch holds follows from its number and the seed, so that workers, processes and a run that is resumed agree.
@@ -20,9 +21,9 @@ class Numbered:
         self.rank, self.ranks = place_of(rank, ranks)
         self.batch = 0
 
+    @abstractmethod
     def draw(self, rng: np.random.Generator) -> np.ndarray:
         """The rows of a joint batch."""
-        raise NotImplementedError
 
     def rows_of(self, batch: int) -> list[int]:
         """The rows of a batch that are for this process: every ``ranks``-th one."""

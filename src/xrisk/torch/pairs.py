@@ -1,5 +1,6 @@
 """Pairs of a positive and a negative of a batch, and losses of them that keep numbers for rows of the data set."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -63,7 +64,7 @@ class Sided(NamedTuple):
     ranks: int
 
 
-class PairLoss(Stateful):
+class PairLoss(Stateful, ABC):
     """A loss of pairs with numbers kept for each outer row; `update` says which, and how they change.
 
     A batch without positives or without negatives has a gradient of zero, changes nothing and is counted in
@@ -118,9 +119,9 @@ class PairLoss(Stateful):
         """What is kept for all rows together."""
         return snapshot(self._kept[name])
 
+    @abstractmethod
     def update(self, pairs: JointPairs) -> Update:
         """What a batch leads to."""
-        raise NotImplementedError
 
     def compute(
         self,
